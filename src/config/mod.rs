@@ -1,0 +1,3 @@
+//! The configuration file: read with positions, checked whole, turned into a [`plan::Plan`].
+
+pub mod plan;

@@ -1,0 +1,152 @@
+//! What is asked of a model and what comes back.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::ids::ModelId;
+
+/// One thing said in a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Who says it to the model.
+    pub by: Speaker,
+    /// The words.
+    pub text: String,
+}
+
+/// The roles that models know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    /// The operator's instructions.
+    System,
+    /// A person.
+    User,
+    /// The model itself, earlier.
+    Assistant,
+}
+
+/// A prompt for one model, in order; a stable head keeps the model's cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompt {
+    /// All that is said, the present message last.
+    pub said: Vec<Said>,
+}
+
+/// A model's answer, reasoning already taken out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The words, never blank.
+    pub text: String,
+    /// Whether the model's length limit cut it.
+    pub cut: bool,
+    /// Tokens of the prompt, where the provider tells.
+    pub prompt_tokens: Option<u32>,
+}
+
+/// What went wrong in one attempt, by what the caller can do about it. The words of
+/// [`FailureKind::word`] are the `kind` label of `korvun_provider_failures_total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FailureKind {
+    /// No connection, or it broke before an answer.
+    Connect,
+    /// The attempt's own deadline passed.
+    Timeout,
+    /// 429 that heals by waiting.
+    Rate,
+    /// A quota that does not heal by waiting.
+    Quota,
+    /// 401 or 403.
+    Auth,
+    /// Any other status.
+    Status,
+    /// A body that is too large or not what the protocol says.
+    Body,
+    /// A blank answer.
+    Empty,
+    /// A redirect, or the provider's content filter.
+    Refused,
+    /// The network shield, or a model that turned out to run elsewhere.
+    Shield,
+    /// The model cannot be told of tools this way.
+    ToolsUnsupported,
+    /// The caller no longer wants it: another model has won, or the daemon stops.
+    Cancelled,
+}
+
+impl FailureKind {
+    /// The word in logs and metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            FailureKind::Connect => "connect",
+            FailureKind::Timeout => "timeout",
+            FailureKind::Rate => "rate",
+            FailureKind::Quota => "quota",
+            FailureKind::Auth => "auth",
+            FailureKind::Status => "status",
+            FailureKind::Body => "body",
+            FailureKind::Empty => "empty",
+            FailureKind::Refused => "refused",
+            FailureKind::Shield => "shield",
+            FailureKind::ToolsUnsupported => "tools_unsupported",
+            FailureKind::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A failed attempt at a model. The detail is for the log only and never reaches a person who chats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind it is.
+    pub kind: FailureKind,
+    /// What was attempted and what came back, without any secret.
+    pub detail: String,
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// How long the provider asks to wait, where it asks.
+    pub retry_after: Option<Duration>,
+    /// Whether the model is being loaded: said to the person in place of "unreachable".
+    pub loading: bool,
+}
+
+impl Failure {
+    /// A failure with neither status nor wait.
+    #[must_use]
+    pub fn new(kind: FailureKind, detail: impl Into<String>) -> Failure {
+        Failure {
+            kind,
+            detail: detail.into(),
+            status: None,
+            retry_after: None,
+            loading: false,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.word(), self.detail)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// What is known of a model by asking its provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelFacts {
+    /// Tokens of its context, where told.
+    pub context_tokens: Option<u32>,
+    /// Whether it can be told of tools natively, where told.
+    pub tools: Option<bool>,
+    /// The host on which it really runs, when that is not the one asked.
+    pub remote: Option<String>,
+}
+
+/// A model with what it said, for the reducer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The model that gave it.
+    pub model: ModelId,
+    /// The answer.
+    pub completion: Completion,
+}

@@ -1,0 +1,146 @@
+//! Every maximum of Korvun in one value, each with its unit and its reason. It enters by value, so
+//! that tests can shrink what would take hours to reach.
+
+use std::time::Duration;
+
+/// All bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    // Messages
+    /// Messages of one conversation waiting behind the one in work; more get the busy sentence (contract 3).
+    pub waiting_per_conversation: u32,
+    /// Unfinished inbox rows; beyond it channels hold back (contract 3).
+    pub inbox_rows: u32,
+    /// Bytes of one message's text (contract 3).
+    pub text_bytes: usize,
+    /// Attempts at one message before it is set aside (contract 3).
+    pub attempts: u32,
+    /// How long finished inbox and outbox rows stay (contract 8).
+    pub finished_rows_kept: Duration,
+    /// How long a repeated key is recognised (contract 4).
+    pub dedup_window: Duration,
+    /// How long a delivery is retried (contract 4).
+    pub delivery_window: Duration,
+    /// The longest wait between two tries of one delivery: an hour's outage heals within minutes.
+    pub delivery_backoff_most: Duration,
+    /// Outbox rows held in memory as a schedule; more stay in the store until there is room.
+    pub delivery_scheduled: usize,
+    /// Senders of one channel at work at once: a slow delivery holds only its own conversation.
+    pub senders: usize,
+
+    // Store
+    /// Writes waiting for the store thread; callers wait for room beyond it, which is back pressure.
+    pub store_queue: usize,
+    /// Writes taken into one commit: bounds how long the first of a group waits.
+    pub store_group: usize,
+    /// How long a "sent" mark may wait for company before it is committed alone.
+    pub store_lazy: Duration,
+    /// Read-only connections to the database: pages and runs seldom read more at once.
+    pub store_readers: usize,
+    /// How long a caller waits for the store before it is told that the store hangs.
+    pub store_wait: Duration,
+
+    // Runs
+    /// Threads that work on messages: a Pi has four cores and models do the work, but each waiting call holds one.
+    pub run_threads: usize,
+    /// How long an idle run thread stays: chats come in bursts.
+    pub run_thread_idle: Duration,
+    /// How long the threads of models that lost are waited for (contract 5).
+    pub straggler_wait: Duration,
+    /// How long runs may go on after a stop was asked for (contract 8).
+    pub stop_runs: Duration,
+    /// How long deliveries may go on after that (contract 8).
+    pub stop_deliveries: Duration,
+
+    // Providers
+    /// Bytes of a model's answer: far above any answer, far below what hurts a Pi.
+    pub completion_bytes: usize,
+    /// Bytes of an error body that are read: enough for its message.
+    pub error_body_bytes: usize,
+    /// The longest `Retry-After` that is waited for within a run; a longer one fails the attempt.
+    pub retry_after_most: Duration,
+    /// Name look-up and TCP and TLS connection: cannot be interrupted, hence short.
+    pub connect: Duration,
+    /// How long what `/api/show` said is believed (contract 1).
+    pub model_facts_kept: Duration,
+
+    // HTTP front
+    /// Connections of one port (contract 7).
+    pub front_connections: usize,
+    /// Connections of one address, loopback exempt (contract 7).
+    pub front_per_address: usize,
+    /// Bytes of a request's head (contract 7).
+    pub head_bytes: usize,
+    /// Fields of a request's head (contract 7).
+    pub head_fields: usize,
+    /// From the first look to a whole head (contract 7).
+    pub head_wait: Duration,
+    /// From the head to the whole body (contract 7).
+    pub body_wait: Duration,
+    /// Bytes of an inbound webhook body (contract 4).
+    pub webhook_body_bytes: usize,
+    /// Bytes of a body posted to the admin API: a configuration of 1 MiB.
+    pub admin_body_bytes: usize,
+    /// How long one write of an answer may hang before the client counts as gone.
+    pub answer_write: Duration,
+    /// Requests by `?wait=` that wait at once (contract 4).
+    pub webhook_waiting: usize,
+    /// Wrong bearer tokens a minute before they are refused unread (contract 7).
+    pub auth_failures: u32,
+    /// Threads that answer admin requests: pages ask for few things at once.
+    pub admin_threads: usize,
+
+    // Watch
+    /// Events kept for replay (contract 7).
+    pub events_kept: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let (seconds, hours, mib) = (
+            Duration::from_secs,
+            |n: u64| Duration::from_secs(n * 3600),
+            1024 * 1024,
+        );
+        Limits {
+            waiting_per_conversation: 20,
+            inbox_rows: 1000,
+            text_bytes: 64 * 1024,
+            attempts: 3,
+            finished_rows_kept: hours(7 * 24),
+            dedup_window: hours(24),
+            delivery_window: hours(24),
+            delivery_backoff_most: seconds(300),
+            delivery_scheduled: 4096,
+            senders: 4,
+            store_queue: 256,
+            store_group: 128,
+            store_lazy: Duration::from_millis(200),
+            store_readers: 3,
+            store_wait: seconds(30),
+            run_threads: 128,
+            run_thread_idle: seconds(30),
+            straggler_wait: seconds(10),
+            stop_runs: seconds(10),
+            stop_deliveries: seconds(5),
+            completion_bytes: 4 * mib,
+            error_body_bytes: 64 * 1024,
+            retry_after_most: seconds(60),
+            connect: seconds(10),
+            model_facts_kept: seconds(600),
+            front_connections: 64,
+            front_per_address: 16,
+            head_bytes: 16 * 1024,
+            head_fields: 64,
+            head_wait: seconds(10),
+            body_wait: seconds(30),
+            webhook_body_bytes: mib,
+            admin_body_bytes: mib + 64 * 1024,
+            answer_write: seconds(10),
+            webhook_waiting: 16,
+            auth_failures: 10,
+            admin_threads: 4,
+            events_kept: 256,
+        }
+    }
+}
