@@ -18,3 +18,5 @@
 pub mod base;
 pub mod config;
 pub mod domain;
+pub mod net;
+pub mod provider;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::ids::ModelId;
+use super::ids::Conversation;
 
 /// One thing said in a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +25,26 @@ pub enum Speaker {
     Assistant,
 }
 
-/// A prompt for one model, in order; a stable head keeps the model's cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A prompt in three stretches. What is stable comes first, so that a model's cache holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// All that is said, the present message last.
-    pub said: Vec<Said>,
+    /// Whose conversation it is: the cut in its history is remembered by it.
+    pub conversation: Conversation,
+    /// Instructions; the same bytes in every prompt of a brain.
+    pub head: Vec<Said>,
+    /// What was said before, oldest first; the part that may be left out.
+    pub history: Vec<Past>,
+    /// What changes, the present message last.
+    pub tail: Vec<Said>,
+}
+
+/// One earlier message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// Its number in the store; grows.
+    pub seq: i64,
+    /// What was said.
+    pub said: Said,
 }
 
 /// A model's answer, reasoning already taken out.
@@ -39,8 +54,8 @@ pub struct Completion {
     pub text: String,
     /// Whether the model's length limit cut it.
     pub cut: bool,
-    /// Tokens of the prompt, where the provider tells.
-    pub prompt_tokens: Option<u32>,
+    /// Earlier messages that did not fit the model's context.
+    pub left_out: u32,
 }
 
 /// What went wrong in one attempt, by what the caller can do about it. The words of
@@ -140,13 +155,4 @@ pub struct ModelFacts {
     pub tools: Option<bool>,
     /// The host on which it really runs, when that is not the one asked.
     pub remote: Option<String>,
-}
-
-/// A model with what it said, for the reducer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The model that gave it.
-    pub model: ModelId,
-    /// The answer.
-    pub completion: Completion,
 }

@@ -1,0 +1,3 @@
+//! The wire: every byte that leaves goes through one connector, every byte that comes in through one front.
+
+pub mod cancel;

@@ -1,0 +1,40 @@
+//! Model servers: one trait, and the list of kinds.
+
+use crate::base::clock::Deadline;
+use crate::domain::completion::{Completion, Failure, ModelFacts, Prompt};
+use crate::net::cancel::Cancel;
+
+/// One model of one brain, behind the policy of that brain.
+pub trait Provider: Send + Sync + std::fmt::Debug {
+    /// Asks once, without retries. A model that must be looked at first (privacy) is looked at here.
+    ///
+    /// Blocks: until `deadline` at most, or until `cancel` is raised.
+    ///
+    /// # Errors
+    /// A [`Failure`] whose kind says what the caller can do.
+    fn chat(
+        &self,
+        prompt: &Prompt,
+        deadline: Deadline,
+        cancel: &Cancel,
+    ) -> Result<Completion, Failure>;
+
+    /// What was last learned of the model; `None` before it was asked.
+    fn known(&self) -> Option<ModelFacts>;
+
+    /// Asks the provider about the model: is it there, where does it run, can it call tools.
+    ///
+    /// Blocks: until `deadline` at most, or until `cancel` is raised.
+    ///
+    /// # Errors
+    /// A [`Failure`] whose detail names what is missing and how to get it.
+    fn look(&self, deadline: Deadline, cancel: &Cancel) -> Result<ModelFacts, Failure>;
+
+    /// Has the provider load the model, where it loads models; elsewhere does nothing.
+    ///
+    /// Blocks: until `deadline` at most, or until `cancel` is raised.
+    ///
+    /// # Errors
+    /// A [`Failure`] as of [`Provider::chat`].
+    fn warm_up(&self, deadline: Deadline, cancel: &Cancel) -> Result<(), Failure>;
+}
