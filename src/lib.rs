@@ -16,7 +16,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod base;
+pub mod channel;
 pub mod config;
 pub mod domain;
 pub mod net;
 pub mod provider;
+pub mod tool;

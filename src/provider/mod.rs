@@ -1,5 +1,7 @@
 //! Model servers: one trait, and the list of kinds.
 
+pub mod kinds;
+
 use crate::base::clock::Deadline;
 use crate::domain::completion::{Completion, Failure, ModelFacts, Prompt};
 use crate::net::cancel::Cancel;
