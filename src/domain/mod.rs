@@ -2,6 +2,11 @@
 
 pub mod brain;
 pub mod completion;
+#[cfg(test)]
+mod dice;
 pub mod ids;
 pub mod limits;
 pub mod message;
+pub mod places;
+pub mod privacy;
+pub mod schedule;
