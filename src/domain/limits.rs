@@ -45,6 +45,8 @@ pub struct Limits {
     pub run_threads: usize,
     /// How long an idle run thread stays: chats come in bursts.
     pub run_thread_idle: Duration,
+    /// How long after its last release an endpoint counts as moving: for so long a place there is held for one who waits for several.
+    pub place_moving: Duration,
     /// How long the threads of models that lost are waited for (contract 5).
     pub straggler_wait: Duration,
     /// How long runs may go on after a stop was asked for (contract 8).
@@ -120,6 +122,7 @@ impl Default for Limits {
             store_wait: seconds(30),
             run_threads: 128,
             run_thread_idle: seconds(30),
+            place_moving: seconds(30),
             straggler_wait: seconds(10),
             stop_runs: seconds(10),
             stop_deliveries: seconds(5),
