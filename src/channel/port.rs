@@ -33,6 +33,16 @@ pub enum Acceptance {
     Repeated(MessageId),
 }
 
+impl Acceptance {
+    /// The message's id.
+    #[must_use]
+    pub fn id(&self) -> &MessageId {
+        match self {
+            Acceptance::New(id) | Acceptance::Repeated(id) => id,
+        }
+    }
+}
+
 /// Why a message could not be taken now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {

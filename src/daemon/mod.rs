@@ -27,6 +27,7 @@ use crate::store::{Place, Store};
 use crate::watch::board::ChannelState;
 use crate::watch::Watch;
 
+use assemble::Writing;
 use desk::Desk;
 use notify::Notify;
 
@@ -115,8 +116,9 @@ impl Daemon {
         let retention_days = plan.storage.as_ref().map_or(0, |storage| storage.retention_days);
         let observability = plan.observability.clone();
         let admin_token = plan.admin_token_env.as_ref().and_then(|name| secrets.of(name)).cloned();
+        let writing = if admin_token.is_some() && observability.enabled { Writing::Mounted } else { Writing::Absent };
         let tools = assemble::Tools { secrets: &secrets, wire: &wire, watch: &watch, clock: &clock, limits: &limits };
-        let setup = assemble::setup(plan, &tools, admin_token.is_some()).map_err(start_error)?;
+        let setup = assemble::setup(plan, &tools, writing).map_err(start_error)?;
         let engine = Engine::new(setup, store.clone(), watch.clone(), clock.clone(), &limits);
         let stop = Stop::new();
         let mut daemon = Daemon { engine, store, watch, admin: None, notify, stop, threads: Vec::new() };
@@ -142,7 +144,7 @@ impl Daemon {
         let status = format!("{} channels", channels.len());
         log::info!(channels = channels.len(), unfinished = left, durable = daemon.store.durable(); "ready");
         daemon.notify.ready(&status);
-        assemble::warm_up(&daemon.engine.setup(), &limits, &clock);
+        assemble::warm_up(&daemon.engine.setup(), &daemon.clock);
         Ok(daemon)
     }
 
