@@ -2,6 +2,7 @@
 
 pub mod brain;
 pub mod completion;
+pub mod delivery;
 #[cfg(test)]
 mod dice;
 pub mod ids;
@@ -9,4 +10,6 @@ pub mod limits;
 pub mod message;
 pub mod places;
 pub mod privacy;
+pub mod reasoning;
+pub mod reduce;
 pub mod schedule;
