@@ -89,7 +89,7 @@ pub enum Ended {
 /// A running daemon.
 pub struct Daemon {
     engine: Engine,
-    store: Store,
+    store: Arc<Store>,
     watch: Watch,
     admin: Option<Admin>,
     notify: Notify,
@@ -109,7 +109,7 @@ impl Daemon {
             Some(Storage { path, .. }) => Place::File(path.clone()),
             None => Place::Memory,
         };
-        let store = Store::open(&place, &limits, clock.clone()).map_err(start_error)?;
+        let store = Arc::new(Store::open(&place, &limits, clock.clone()).map_err(start_error)?);
         for warning in store.warnings() {
             log::warn!(warning = warning.as_str(); "store");
         }
@@ -142,7 +142,7 @@ impl Daemon {
             daemon.watch.channel_state(name, ChannelState::Connected, None);
         }
         let status = format!("{} channels", channels.len());
-        log::info!(channels = channels.len(), unfinished = left, durable = daemon.store.durable(); "ready");
+        log::info!(channels = channels.len(), unfinished = left, durable = daemon.store.health().durable; "ready");
         daemon.notify.ready(&status);
         assemble::warm_up(&daemon.engine.setup(), &daemon.clock);
         Ok(daemon)
@@ -211,8 +211,8 @@ impl Daemon {
             let _ = thread.join();
         }
         let left = self.store.counts();
-        log::info!(cut_runs = cut, inbox = left.inbox_open, outbox = left.outbox_open, durable = self.store.durable(); "stopped");
-        let abandoned = !self.store.durable() && left.inbox_open + left.outbox_open > 0;
+        log::info!(cut_runs = cut, inbox = left.inbox_open, outbox = left.outbox_open, durable = self.store.health().durable; "stopped");
+        let abandoned = !self.store.health().durable && left.inbox_open + left.outbox_open > 0;
         self.store.close();
         if abandoned { Ended::Abandoned } else { Ended::Stopped }
     }

@@ -18,7 +18,7 @@ use crate::config::plan::Webhook as Settings;
 use crate::domain::address::Shield;
 use crate::domain::ids::{ChannelName, MessageId};
 use crate::domain::limits::Limits;
-use crate::domain::message::Outgoing;
+use crate::domain::message::{Inbound, Outgoing};
 use crate::domain::url::Url;
 use crate::net::cancel::Cancel;
 use crate::net::door::{Door, Entry};
@@ -28,7 +28,7 @@ use crate::net::http::{self, Resend, Wire};
 use crate::watch::{Dropped, Watch};
 
 use super::port::{Acceptance, Channel, Intake, Refusal, SendFailure, StartError};
-use body::Unfit;
+use body::{Reply, Unfit};
 use waiting::{Place, Waiting};
 
 /// How long one post of an answer may take: a slow flow in n8n answers within seconds.
@@ -145,7 +145,7 @@ impl Channel for Webhook {
     }
 
     fn send(&self, outgoing: &Outgoing, cancel: &Cancel) -> Result<(), SendFailure> {
-        let body = body::render(outgoing, &self.desk.parts.settings.mapping);
+        let body = body::render(&outgoing.into(), &self.desk.parts.settings.mapping);
         let names = [&outgoing.reply_to, &outgoing.in_reply_to.as_ref().map(MessageId::to_string)];
         for name in names.into_iter().flatten() {
             if self.desk.waiting.offer(name, &body, self.desk.parts.limits.answer_write) {
@@ -229,7 +229,7 @@ impl Desk {
         }
     }
 
-    fn take(&self, inbound: crate::domain::message::Inbound) -> Result<Acceptance, Response> {
+    fn take(&self, inbound: Inbound) -> Result<Acceptance, Response> {
         let busy = |message| Response::error(503, "busy", message).with("Retry-After", COME_AGAIN_S);
         let Some(intake) = self.intake.get() else { return Err(busy("not started yet")) };
         intake.accept(inbound).map_err(|refusal| match refusal {
@@ -240,28 +240,42 @@ impl Desk {
 
     /// Takes a message and keeps the caller until its answer, for `span` at most. The place is
     /// taken before the message is, so that no answer can come too early for it.
-    fn take_and_wait(&self, mut inbound: crate::domain::message::Inbound, span: Duration, client: Client<'_>) {
+    fn take_and_wait(&self, mut inbound: Inbound, span: Duration, client: Client<'_>) {
         let name = random::hex::<12>();
         let place = self.waiting.enter(&name);
+        let conversation = inbound.conversation.id.clone();
         inbound.reply_to = place.as_ref().map(|_| name);
         let taken = match self.take(inbound) {
             Ok(taken) => taken,
             Err(refused) => return answer(client, &refused),
         };
-        let (place, known) = match &taken {
-            Acceptance::New(_) => (place, None),
+        let place = match &taken {
+            Acceptance::New(_) => place,
             Acceptance::Repeated(id) => {
                 drop(place);
                 let place = self.waiting.enter(id.as_str());
-                (place, self.intake.get().and_then(|intake| intake.answer(id)))
+                if let Some(reply) = self.known(id, &conversation) {
+                    return answer(client, &with_reply(id, &reply));
+                }
+                place
             }
         };
-        if let Some(outgoing) = known {
-            let reply = body::render(&outgoing, &self.parts.settings.mapping);
-            return answer(client, &with_reply(taken.id(), &reply));
-        }
         let Some(place) = place else { return answer(client, &accepted(202, taken.id())) };
         keep(place, span, taken.id(), client);
+    }
+
+    /// The reply to a message that was taken earlier, where it is there.
+    fn known(&self, id: &MessageId, conversation: &str) -> Option<Value> {
+        let answer = self.intake.get()?.answer(id)?;
+        let reply = Reply {
+            role: answer.role,
+            sender_name: &answer.sender_name,
+            text: &answer.text,
+            conversation,
+            message_id: &answer.message_id,
+            in_reply_to: Some(id),
+        };
+        Some(body::render(&reply, &self.parts.settings.mapping))
     }
 }
 
