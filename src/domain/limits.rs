@@ -41,6 +41,10 @@ pub struct Limits {
     pub store_readers: usize,
     /// How long a caller waits for the store before it is told that the store hangs.
     pub store_wait: Duration,
+    /// Finished messages kept whole without storage, for those who repeat a key or ask by id.
+    pub memory_messages: usize,
+    /// Finished messages whose keys are kept without storage: some hundred bytes each.
+    pub memory_keys: usize,
 
     // Runs
     /// Threads that work on messages: a Pi has four cores and models do the work, but each waiting call holds one.
@@ -136,6 +140,8 @@ impl Default for Limits {
             store_lazy: Duration::from_millis(200),
             store_readers: 3,
             store_wait: seconds(30),
+            memory_messages: 256,
+            memory_keys: 4096,
             run_threads: 128,
             endpoint_moving: seconds(60),
             run_thread_idle: seconds(30),
