@@ -1,1 +1,4 @@
 //! The integration tests, one crate.
+
+mod providers;
+mod support;

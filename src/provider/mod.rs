@@ -1,8 +1,17 @@
 //! Model servers: one trait, and the list of kinds.
 
+mod endpoint;
+mod ollama;
+mod placeholder;
+
+use std::sync::Arc;
+
 use crate::base::clock::Deadline;
+use crate::base::secret::Secret;
+use crate::domain::brain::{Model, Sensitivity};
 use crate::domain::completion::{Completion, Failure, ModelFacts, Prompt};
 use crate::net::cancel::Cancel;
+use crate::net::http::Wire;
 
 /// One model of one brain, behind the policy of that brain.
 pub trait Provider: Send + Sync + std::fmt::Debug {
@@ -37,4 +46,15 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// A [`Failure`] as of [`Provider::chat`].
     fn warm_up(&self, deadline: Deadline, cancel: &Cancel) -> Result<(), Failure>;
+}
+
+/// The provider of one model of a brain of that sensitivity. Opens nothing.
+#[must_use]
+pub fn build(
+    model: &Model,
+    sensitivity: Sensitivity,
+    key: Option<&Secret>,
+    wire: &Wire,
+) -> Arc<dyn Provider> {
+    Arc::new(ollama::Ollama::new(model, sensitivity, key, wire))
 }
