@@ -14,7 +14,7 @@ use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
 use crate::base::sync::lock;
 use crate::domain::brain::{Model, Sensitivity};
-use crate::domain::completion::{Completion, Failure, FailureKind, ModelFacts, Prompt, Speaker};
+use crate::domain::completion::{Completion, Failure, FailureKind, ModelFacts, Prompt};
 use crate::net::cancel::Cancel;
 use crate::net::http::{Response, Wire};
 
@@ -183,7 +183,7 @@ impl Provider for Ollama {
         let messages = fitted
             .said
             .iter()
-            .map(|said| json!({"role": role(said.by), "content": said.text}))
+            .map(|said| json!({"role": said.by.role(), "content": said.text}))
             .collect();
         let answer = self.chat_answer(&self.request(messages, context_tokens), deadline, cancel)?;
         if let Some(tokens) = answer["prompt_eval_count"]
@@ -253,14 +253,6 @@ impl Provider for Ollama {
         // Without messages the server only loads the model.
         let body = self.request(Vec::new(), self.context_tokens(&facts));
         self.chat_answer(&body, deadline, cancel).map(|_| ())
-    }
-}
-
-fn role(by: Speaker) -> &'static str {
-    match by {
-        Speaker::System => "system",
-        Speaker::User => "user",
-        Speaker::Assistant => "assistant",
     }
 }
 
