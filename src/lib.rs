@@ -20,3 +20,4 @@ pub mod config;
 pub mod domain;
 pub mod net;
 pub mod provider;
+pub mod watch;

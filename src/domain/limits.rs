@@ -21,6 +21,8 @@ pub struct Limits {
     pub dedup_window: Duration,
     /// How long a delivery is retried (contract 4).
     pub delivery_window: Duration,
+    /// The wait before the second try of one delivery: most faults of a peer are over in a moment.
+    pub delivery_backoff_first: Duration,
     /// The longest wait between two tries of one delivery: an hour's outage heals within minutes.
     pub delivery_backoff_most: Duration,
     /// Outbox rows held in memory as a schedule; more stay in the store until there is room.
@@ -43,8 +45,13 @@ pub struct Limits {
     // Runs
     /// Threads that work on messages: a Pi has four cores and models do the work, but each waiting call holds one.
     pub run_threads: usize,
+    /// How long after it gave a place back an endpoint counts as moving, so that one that needs it and
+    /// another may keep a free place there: longer than most answers, short beside `answer_timeout`.
+    pub endpoint_moving: Duration,
     /// How long an idle run thread stays: chats come in bursts.
     pub run_thread_idle: Duration,
+    /// How long after its last release an endpoint counts as moving: for so long a place there is held for one who waits for several.
+    pub place_moving: Duration,
     /// How long the threads of models that lost are waited for (contract 5).
     pub straggler_wait: Duration,
     /// How long runs may go on after a stop was asked for (contract 8).
@@ -120,6 +127,7 @@ impl Default for Limits {
             finished_rows_kept: hours(7 * 24),
             dedup_window: hours(24),
             delivery_window: hours(24),
+            delivery_backoff_first: seconds(1),
             delivery_backoff_most: seconds(300),
             delivery_scheduled: 4096,
             senders: 4,
@@ -129,7 +137,9 @@ impl Default for Limits {
             store_readers: 3,
             store_wait: seconds(30),
             run_threads: 128,
+            endpoint_moving: seconds(60),
             run_thread_idle: seconds(30),
+            place_moving: seconds(30),
             straggler_wait: seconds(10),
             stop_runs: seconds(10),
             stop_deliveries: seconds(5),

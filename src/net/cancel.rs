@@ -47,6 +47,12 @@ impl Cancel {
         lock(&self.0 .0).raised
     }
 
+    /// Whether both are the same request.
+    #[must_use]
+    pub fn same(&self, other: &Cancel) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Ties a socket to this request until [`Cancel::release`]; closes it at once where the
     /// request has been given up already.
     pub fn register(&self, socket: &Arc<TcpStream>) {
