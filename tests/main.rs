@@ -1,3 +1,5 @@
 //! The integration tests, one crate.
 
 mod store;
+mod providers;
+mod support;

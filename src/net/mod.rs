@@ -3,6 +3,7 @@
 mod call;
 pub mod cancel;
 pub mod error;
+pub mod header;
 pub mod http;
 mod line;
 pub mod names;

@@ -1,0 +1,3 @@
+//! Loopback peers of the tests.
+
+pub mod model;
