@@ -21,3 +21,4 @@ pub mod config;
 pub mod domain;
 pub mod net;
 pub mod provider;
+pub mod watch;

@@ -45,6 +45,8 @@ pub struct Limits {
     pub run_threads: usize,
     /// How long an idle run thread stays: chats come in bursts.
     pub run_thread_idle: Duration,
+    /// How long after its last release an endpoint counts as moving: for so long a place there is held for one who waits for several.
+    pub place_moving: Duration,
     /// How long the threads of models that lost are waited for (contract 5).
     pub straggler_wait: Duration,
     /// How long runs may go on after a stop was asked for (contract 8).
@@ -61,6 +63,16 @@ pub struct Limits {
     pub retry_after_most: Duration,
     /// Name look-up and TCP and TLS connection: cannot be interrupted, hence short.
     pub connect: Duration,
+    /// Name look-ups in progress at once, one for each name: they cannot be interrupted, hence few.
+    pub look_ups: usize,
+    /// Idle connections kept to one host: as many as `parallel` may be, so that a full house finds its own.
+    pub idle_per_host: usize,
+    /// Idle connections kept to all hosts of one policy.
+    pub idle_connections: usize,
+    /// How long an idle connection is kept: the pause between two messages of a chat.
+    pub idle_kept: Duration,
+    /// Bytes of the head of an answer: proxies add some kilobytes of headers.
+    pub answer_head_bytes: usize,
     /// How long what `/api/show` said is believed (contract 1).
     pub model_facts_kept: Duration,
 
@@ -120,6 +132,7 @@ impl Default for Limits {
             store_wait: seconds(30),
             run_threads: 128,
             run_thread_idle: seconds(30),
+            place_moving: seconds(30),
             straggler_wait: seconds(10),
             stop_runs: seconds(10),
             stop_deliveries: seconds(5),
@@ -127,6 +140,11 @@ impl Default for Limits {
             error_body_bytes: 64 * 1024,
             retry_after_most: seconds(60),
             connect: seconds(10),
+            look_ups: 16,
+            idle_per_host: 16,
+            idle_connections: 64,
+            idle_kept: seconds(60),
+            answer_head_bytes: 12 * 1024,
             model_facts_kept: seconds(600),
             front_connections: 64,
             front_per_address: 16,
