@@ -230,6 +230,12 @@ fn every_planted_mistake_is_found() {
             "include!(\"../cli/mod.rs\");",
             Rule::Hidden,
         ),
+        (
+            "src/domain/ids.rs",
+            "#[path = \"ids_tests.rs\"] mod tests;",
+            Rule::Hidden,
+        ),
+        ("src/domain/ids_tests.rs", "//! Tests.", Rule::Hidden),
         ("src/cellar/mod.rs", "//! A cellar.", Rule::Room),
         ("src/domain/ids.rs", "use crate::Thing;", Rule::Room),
         ("src/base/util.rs", "//! This and that.", Rule::Nameless),
@@ -304,6 +310,23 @@ fn every_planted_mistake_is_found() {
             "{path}: `{addition}` should break {rule:?}, found {found:?}"
         );
     }
+}
+
+#[test]
+fn tests_in_a_file_beside_the_tested_one_are_its_tests() {
+    let mut house = sound_house();
+    house[5]
+        .1
+        .push_str("#[cfg(test)]\n#[path = \"ids_tests.rs\"]\nmod tests;\n");
+    let tests = "//! Tests.\nuse super::*;\nfn t() { Instant::now(); }\n";
+    house.push(("src/domain/ids_tests.rs".to_owned(), tests.to_owned()));
+    assert_eq!(findings(&house), []);
+    house[10].1.push_str("use crate::cli::run;");
+    let found = findings(&house);
+    assert_eq!(
+        found.iter().map(|f| f.rule).collect::<Vec<_>>(),
+        [Rule::Upward]
+    );
 }
 
 #[test]

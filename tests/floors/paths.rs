@@ -22,12 +22,18 @@ pub struct Named {
     pub line: usize,
 }
 
-/// The module that a file of the library holds: `src/a/b.rs` and `src/a/b/mod.rs` are both `a::b`.
+/// The module that a file of the library holds: `src/a/b.rs` and `src/a/b/mod.rs` are both `a::b`;
+/// `src/a/b_tests.rs` is `a::b::tests`.
 pub fn module_of(path: &str) -> Module {
     let inner = path.trim_start_matches("src/").trim_end_matches(".rs");
     let mut module: Module = inner.split('/').map(str::to_owned).collect();
     if matches!(module.last().map(String::as_str), Some("mod" | "lib")) {
         module.pop();
+    }
+    if let Some(tested) = module.last().and_then(|last| last.strip_suffix("_tests")) {
+        let tested = tested.to_owned();
+        module.pop();
+        module.extend([tested, "tests".to_owned()]);
     }
     module
 }
