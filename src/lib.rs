@@ -16,6 +16,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod base;
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod net;

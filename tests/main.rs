@@ -3,3 +3,4 @@
 mod store;
 mod providers;
 mod support;
+mod floors;
