@@ -1,0 +1,3 @@
+//! Loopback peers and clients of the integration tests.
+
+pub mod raw_http;
