@@ -17,6 +17,7 @@
 
 pub mod base;
 pub mod cli;
+pub mod channel;
 pub mod config;
 pub mod domain;
 pub mod net;

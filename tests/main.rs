@@ -4,3 +4,8 @@ mod store;
 mod providers;
 mod support;
 mod floors;
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod support;
+
+mod front;

@@ -94,6 +94,12 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Fields of a request's head (contract 7).
     pub head_fields: usize,
+    /// A connection between two requests: a scrape every quarter of a minute keeps its connection.
+    pub front_idle: Duration,
+    /// Streams (server-sent events) of one port (contract 7).
+    pub front_streams: usize,
+    /// The longest life of one stream: a client that is still there comes back by itself.
+    pub stream_life: Duration,
     /// From the first look to a whole head (contract 7).
     pub head_wait: Duration,
     /// From the head to the whole body (contract 7).
@@ -161,6 +167,9 @@ impl Default for Limits {
             model_facts_kept: seconds(600),
             front_connections: 64,
             front_per_address: 16,
+            front_idle: seconds(60),
+            front_streams: 32,
+            stream_life: hours(1),
             head_bytes: 16 * 1024,
             head_fields: 64,
             head_wait: seconds(10),

@@ -9,3 +9,4 @@ mod line;
 pub mod names;
 mod shield;
 pub mod tls;
+pub mod front;
