@@ -3,10 +3,10 @@
 mod call;
 pub mod cancel;
 pub mod error;
+pub mod front;
 pub mod header;
 pub mod http;
 mod line;
 pub mod names;
 mod shield;
 pub mod tls;
-pub mod front;

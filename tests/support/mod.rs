@@ -1,6 +1,4 @@
-//! Loopback peers of the tests.
-
-pub mod model;
 //! Loopback peers and clients of the integration tests.
 
+pub mod model;
 pub mod raw_http;
