@@ -283,7 +283,7 @@ impl Desk {
 fn keep(place: Place, span: Duration, id: &MessageId, client: Client<'_>) {
     match place.wait(span) {
         // Leaving the place without taking the reply has it posted instead.
-        Some(_) if client.left() => {}
+        Some(_) if client.left() => answer(client, &accepted(202, id)),
         Some(reply) => {
             if client.respond(&with_reply(id, &reply)).is_ok() {
                 place.taken();
