@@ -17,8 +17,11 @@
 
 pub mod base;
 pub mod channel;
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod net;
 pub mod provider;
+pub mod store;
 pub mod tool;
+pub mod watch;

@@ -235,38 +235,10 @@ pub struct ProviderDescriptor {
     pub docs: Docs,
     /// Its keys beside those that every model has.
     pub fields: &'static [Field],
-    /// Where its models really run, as far as names tell.
-    pub runs: Runs,
     /// An environment variable that people expect to move its address and that is not read.
     pub unread_env: Option<&'static str>,
     /// Whether it is here.
     pub stage: Stage,
-}
-
-/// Where a provider's models run, whatever the file declares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runs {
-    /// As declared.
-    AsDeclared,
-    /// On somebody else's machine.
-    Cloud,
-    /// On somebody else's machine when the model's name ends so.
-    CloudWhenNamed(&'static [&'static str]),
-}
-
-impl Runs {
-    /// Whether a model of that name runs on somebody else's machine for certain.
-    #[must_use]
-    pub fn surely_cloud(self, model_id: &str) -> bool {
-        match self {
-            Runs::AsDeclared => false,
-            Runs::Cloud => true,
-            Runs::CloudWhenNamed(endings) => {
-                let name = model_id.to_ascii_lowercase();
-                endings.iter().any(|ending| name.ends_with(ending))
-            }
-        }
-    }
 }
 
 /// A kind of tool.

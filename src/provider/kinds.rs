@@ -1,6 +1,6 @@
 //! The kinds of provider as data: one descriptor each. Data only.
 
-use crate::domain::catalogue::{Docs, Field, ProviderDescriptor, Runs, Shape, Stage};
+use crate::domain::catalogue::{Docs, Field, ProviderDescriptor, Shape, Stage};
 
 /// One kind of provider that the catalogue offers.
 #[derive(Debug)]
@@ -54,8 +54,6 @@ pub const OLLAMA: ProviderDescriptor = ProviderDescriptor {
         )
         .extra(),
     ],
-    // Ollama forwards models with these endings to ollama.com (Ollama docs, "Cloud").
-    runs: Runs::CloudWhenNamed(&["-cloud", ":cloud"]),
     unread_env: Some("OLLAMA_HOST"),
     stage: Stage::Built,
 };
@@ -77,7 +75,6 @@ pub const GROQ: ProviderDescriptor = ProviderDescriptor {
         .preset("https://api.groq.com/openai/v1"),
         Field::new("api_key_env", Shape::Env, KEY_EN, KEY_ES).required(),
     ],
-    runs: Runs::Cloud,
     unread_env: None,
     stage: Stage::Built,
 };
@@ -99,7 +96,6 @@ pub const OPENAI_COMPATIBLE: ProviderDescriptor = ProviderDescriptor {
         .required(),
         Field::new("api_key_env", Shape::Env, KEY_EN, KEY_ES),
     ],
-    runs: Runs::AsDeclared,
     unread_env: None,
     stage: Stage::Built,
 };

@@ -9,10 +9,9 @@ use super::models::{self, Around};
 use super::rest::{Facts, Uses};
 use super::shape::{near_or_all, shown};
 use super::view::Object;
-use crate::domain::brain::{
-    Brain, Dispatch, Locality, Model, Persona, Policy, PolicyKind, Sensitivity,
-};
+use crate::domain::brain::{Brain, Dispatch, Model, Persona, Policy, PolicyKind, Sensitivity};
 use crate::domain::ids::BrainName;
+use crate::domain::privacy;
 
 /// The brains of the file that could be read.
 pub(super) fn brains(root: &Object<'_>, facts: &Facts<'_>, uses: &mut Uses) -> Vec<Brain> {
@@ -71,7 +70,7 @@ fn brain(
         eligible
             .iter()
             .flat_map(|index| &models[*index])
-            .any(|model| model.locality == Locality::Cloud)
+            .any(|model| privacy::cloud(model).is_some())
     });
     let agent = agent::agent(view, cloud, facts);
     if view.given("agent").is_some() && eligible.as_ref().is_some_and(|list| list.len() > 1) {
@@ -98,7 +97,7 @@ fn brain(
 fn eligible(models: &[Option<Model>], sensitivity: Sensitivity) -> Option<Vec<usize>> {
     let mut left = Vec::new();
     for (index, model) in models.iter().enumerate() {
-        let local = model.as_ref()?.locality == Locality::Local;
+        let local = privacy::cloud(model.as_ref()?).is_none();
         if local || sensitivity == Sensitivity::Public {
             left.push(index);
         }

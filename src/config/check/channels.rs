@@ -1,6 +1,6 @@
 //! Rules of channels that span several keys, and the channels of the plan.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use super::rest::Uses;
 use super::shape::shown;
@@ -8,9 +8,10 @@ use super::view::Object;
 use crate::config::plan::{
     Channel, ChannelSettings, Chat, Mapping, Respond, Signature, SignatureKind, Webhook,
 };
-use crate::config::values::{self, Host};
+use crate::config::values;
 use crate::domain::catalogue::ChannelForm;
 use crate::domain::ids::ChannelName;
+use crate::domain::url::Url;
 
 /// The channels of the file that could be read.
 pub(super) fn channels(root: &Object<'_>, uses: &mut Uses) -> Vec<Channel> {
@@ -64,7 +65,7 @@ fn chat(view: &Object<'_>) -> Option<Chat> {
             .collect()
     });
     Some(Chat {
-        base_url: values::url_root(view.text("base_url")?).ok()?.root(),
+        base_url: values::root_text(&values::url_root(view.text("base_url")?).ok()?),
         allow_from,
         respond: match view.text("respond")? {
             "all" => Respond::All,
@@ -98,9 +99,9 @@ fn webhook(view: &Object<'_>, uses: &mut Uses) -> Option<Webhook> {
     );
     let outbound = block
         .text("outbound_url")
-        .and_then(|text| values::url(text).ok());
+        .and_then(|text| Url::parse(text).ok());
     if let (Some(url), Some(bind)) = (&outbound, bind) {
-        if is_own(&url.host, url.port, bind) {
+        if is_own(url, bind) {
             block.error(
                 "outbound_url",
                 "answers would be posted to this channel's own address",
@@ -112,7 +113,7 @@ fn webhook(view: &Object<'_>, uses: &mut Uses) -> Option<Webhook> {
     Some(Webhook {
         bind: bind?,
         path: block.text("path")?.to_owned(),
-        outbound_url: outbound?.target(),
+        outbound_url: outbound?.to_wire(),
         outbound_token_env,
         mapping: mapping(&block),
         signature: match signature {
@@ -122,23 +123,21 @@ fn webhook(view: &Object<'_>, uses: &mut Uses) -> Option<Webhook> {
     })
 }
 
-/// Whether a host and port lead back to a listening address.
-pub(super) fn is_own(host: &Host, port: u16, bind: SocketAddr) -> bool {
-    if bind.port() != port || port == 0 {
+/// Whether a URL leads back to a listening address.
+fn is_own(url: &Url, bind: SocketAddr) -> bool {
+    if bind.port() != url.port() {
         return false;
     }
-    match host {
-        Host::Ip(ip) => {
-            *ip == bind.ip() || (bind.ip().is_unspecified() && ip.is_loopback()) || {
-                // Dialling "any address" reaches this machine.
-                ip.is_unspecified() && (bind.ip().is_loopback() || bind.ip().is_unspecified())
-            }
+    let here = bind.ip();
+    match url.literal().map(|ip| ip.to_canonical()) {
+        // To dial "any address" is to dial this machine.
+        Some(ip) => {
+            ip == here || (here.is_unspecified() && ip.is_loopback()) || ip.is_unspecified()
         }
-        Host::Name(name) => {
-            name == "localhost"
-                && (bind.ip().is_unspecified()
-                    || bind.ip() == IpAddr::from([127, 0, 0, 1])
-                    || bind.ip() == IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]))
+        None => {
+            let name = url.host();
+            let local = matches!(name.strip_suffix('.').unwrap_or(name), "localhost");
+            local && (here.is_unspecified() || here.is_loopback())
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::config::json::{Node, Value};
 use crate::config::values;
 use crate::domain::brain::{Dispatch, Locality, Model, Sensitivity, ToolLane};
 use crate::domain::ids::{Endpoint, ModelId, ProviderName};
+use crate::domain::privacy;
 
 /// What a model takes over from what stands around it.
 pub(super) struct Around {
@@ -36,11 +37,6 @@ pub(super) fn model(view: &Object<'_>, around: &Around, uses: &mut Uses) -> Opti
         _ => Locality::Cloud,
     });
     let kind = view.cx.catalogue.provider(provider?)?;
-    if let (Some(model_id), Some(Locality::Local)) = (view.text("model_id"), locality) {
-        if kind.runs.surely_cloud(model_id) {
-            declared_local(view, around, kind.name, model_id);
-        }
-    }
     if view.flag("warmup") == Some(true) && locality == Some(Locality::Cloud) {
         view.error(
             "warmup",
@@ -68,12 +64,12 @@ pub(super) fn model(view: &Object<'_>, around: &Around, uses: &mut Uses) -> Opti
     } else {
         2
     };
-    Some(Model {
+    let model = Model {
         provider: ProviderName::new(kind.name),
         model_id: ModelId::new(view.text("model_id")?),
         locality: locality?,
-        base_url: url.root(),
-        endpoint: Endpoint::new(&url.endpoint()),
+        base_url: values::root_text(&url),
+        endpoint: Endpoint::new(&values::endpoint(&url)),
         api_key_env,
         request_timeout: attempt,
         max_retries: whole("max_retries", retries)?,
@@ -91,14 +87,19 @@ pub(super) fn model(view: &Object<'_>, around: &Around, uses: &mut Uses) -> Opti
         },
         parallel: whole("parallel", if local { 1 } else { 8 })?,
         rank: 0,
-    })
+    };
+    if model.locality == Locality::Local && privacy::cloud(&model).is_some() {
+        declared_local(view, around, &model);
+    }
+    Some(model)
 }
 
 /// A model that is declared local and certainly is not.
-fn declared_local(view: &Object<'_>, around: &Around, provider: &str, model_id: &str) {
+fn declared_local(view: &Object<'_>, around: &Around, model: &Model) {
     let message = format!(
-        "{} of {provider} runs in the cloud and is declared local",
-        shown(model_id)
+        "{} of {} runs in the cloud and is declared local",
+        shown(model.model_id.as_str()),
+        model.provider
     );
     match around.sensitivity {
         Some(Sensitivity::Private) => view.error(
@@ -121,7 +122,7 @@ fn unread_address(view: &Object<'_>, variable: &str) {
     let same = values::url_root(preset)
         .ok()
         .zip(ollama_address(set))
-        .is_some_and(|(preset, set)| preset.endpoint() == set);
+        .is_some_and(|(preset, set)| values::endpoint(&preset) == set);
     if !same {
         view.warning(
             "base_url",

@@ -10,6 +10,7 @@ use crate::base::text::{nearest, prefix, printable};
 use crate::config::json::{push_index, push_key, Member, Node, Value};
 use crate::config::{schema, values};
 use crate::domain::catalogue::{Family, Field, Need, Shape};
+use crate::domain::url::Url;
 
 /// The way from the root to a value; text is made of it only for a problem.
 #[derive(Clone, Copy)]
@@ -654,10 +655,10 @@ fn textual(cx: &Context<'_>, shape: Shape, text: &str) -> Result<(), Words> {
         )),
         Shape::UrlRoot => values::url_root(text)
             .map(drop)
-            .map_err(|why| (why.to_owned(), "such as http://127.0.0.1:11434".into())),
-        Shape::Url => values::url(text)
+            .map_err(|why| (why, "such as http://127.0.0.1:11434".into())),
+        Shape::Url => Url::parse(text)
             .map(drop)
-            .map_err(|why| (why.to_owned(), "such as http://127.0.0.1:5678/hook".into())),
+            .map_err(|why| (why.to_string(), "such as http://127.0.0.1:5678/hook".into())),
         Shape::UrlPath if !values::is_url_path(text) => Err((
             format!("{} is not the path of a request", shown(text)),
             "it begins with `/` and has no query, such as /webhook".into(),
