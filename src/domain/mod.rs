@@ -1,5 +1,6 @@
 //! The rules of Korvun as data in, data out: no I/O, no clock, no threads, no log.
 
+pub mod address;
 pub mod brain;
 pub mod completion;
 pub mod delivery;
@@ -15,3 +16,4 @@ pub mod prompt;
 pub mod reasoning;
 pub mod reduce;
 pub mod schedule;
+pub mod url;
