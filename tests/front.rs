@@ -723,7 +723,7 @@ fn stopping_lets_work_finish_and_frees_the_port() {
     );
     stopping.join().unwrap();
     drop(TcpListener::bind(rig.address).expect("the port is free"));
-    assert_eq!(rig.threads(), 0);
+    rig.wait_for_threads(0);
 }
 
 #[test]
