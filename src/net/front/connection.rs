@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::chunked::Chunked;
 use super::client::Client;
-use super::head::{self, Announced, Head, Version};
+use super::head::{Announced, Head, Version};
 use super::refusal::Refusal;
 use super::response::{After, Response};
 use super::room::Ticket;
@@ -145,7 +145,7 @@ impl Connection {
                 .and_then(|range| {
                     range.map_or(Ok(None), |range| {
                         let end = range.end;
-                        head::parse(&data[range]).map(|head| Some((head, end)))
+                        Head::parse(&data[range]).map(|head| Some((head, end)))
                     })
                 });
             if let Some((head, end)) = found.map_err(Cut::Refused)? {

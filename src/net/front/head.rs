@@ -45,6 +45,39 @@ struct Span {
 }
 
 impl Head {
+    /// Reads a complete head, from its request line to its empty line.
+    ///
+    /// # Errors
+    /// A refusal that names the rule it breaks.
+    pub fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
+        let mut lines = Lines { bytes, at: 0 };
+        let request_line = lines
+            .next()
+            .ok_or(BadRequest("the request line is missing"))?;
+        let (method, target, version) = parse_request_line(bytes, request_line)?;
+        let mut fields = Vec::with_capacity(16);
+        for line in lines {
+            if line.from == line.to {
+                break;
+            }
+            fields.push(parse_field(bytes, line)?);
+        }
+        let mut head = Head {
+            bytes: bytes.into(),
+            method,
+            target,
+            version,
+            fields,
+            host: Span { from: 0, to: 0 },
+            body: Announced::Nothing,
+            keep_alive: false,
+        };
+        head.host = only_host(&head)?;
+        head.body = announced(&head)?;
+        head.keep_alive = wants_keep_alive(&head);
+        Ok(head)
+    }
+
     /// The method as sent; a token, case matters.
     #[must_use]
     pub fn method(&self) -> &str {
@@ -126,7 +159,7 @@ impl Head {
                 .any(|value| value.eq_ignore_ascii_case(b"100-continue"))
     }
 
-    /// Text that [`parse`] has checked to be ASCII.
+    /// Text that [`Head::parse`] has checked to be ASCII.
     fn text_of(&self, span: Span) -> &str {
         std::str::from_utf8(&self.bytes[span.from..span.to]).unwrap_or("")
     }
@@ -144,36 +177,6 @@ impl std::fmt::Debug for Head {
             )
             .finish()
     }
-}
-
-/// Reads a complete head, from its request line to the empty line.
-pub(super) fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
-    let mut lines = Lines { bytes, at: 0 };
-    let request_line = lines
-        .next()
-        .ok_or(BadRequest("the request line is missing"))?;
-    let (method, target, version) = parse_request_line(bytes, request_line)?;
-    let mut fields = Vec::with_capacity(16);
-    for line in lines {
-        if line.from == line.to {
-            break;
-        }
-        fields.push(parse_field(bytes, line)?);
-    }
-    let mut head = Head {
-        bytes: bytes.into(),
-        method,
-        target,
-        version,
-        fields,
-        host: Span { from: 0, to: 0 },
-        body: Announced::Nothing,
-        keep_alive: false,
-    };
-    head.host = only_host(&head)?;
-    head.body = announced(&head)?;
-    head.keep_alive = wants_keep_alive(&head);
-    Ok(head)
 }
 
 /// Lines without their CR LF.

@@ -15,7 +15,7 @@ fn read(text: &[u8]) -> Result<Option<Head>, Refusal> {
         }
     }
     assert_eq!(whole, piecewise, "{:?}", String::from_utf8_lossy(text));
-    whole?.map(|range| parse(&text[range])).transpose()
+    whole?.map(|range| Head::parse(&text[range])).transpose()
 }
 
 #[test]
