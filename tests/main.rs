@@ -1,7 +1,8 @@
 //! The integration tests, one crate.
-
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod support;
-
+mod floors;
 mod front;
+mod providers;
+mod store;
+mod support;
