@@ -20,6 +20,7 @@ pub mod cli;
 pub mod channel;
 pub mod config;
 pub mod domain;
+pub mod engine;
 pub mod net;
 pub mod provider;
 pub mod watch;
