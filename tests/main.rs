@@ -3,6 +3,11 @@
 
 mod floors;
 mod front;
+mod provider_faults;
 mod providers;
+mod retries;
+mod shield;
 mod store;
 mod support;
+mod tls;
+mod wire;
