@@ -4,6 +4,11 @@
 mod config;
 mod floors;
 mod front;
+mod provider_faults;
 mod providers;
+mod retries;
+mod shield;
 mod store;
 mod support;
+mod tls;
+mod wire;

@@ -1,4 +1,6 @@
 //! Loopback peers and clients of the integration tests.
 
+pub mod asking;
+pub mod authority;
 pub mod model;
 pub mod raw_http;
