@@ -1,3 +1,4 @@
 //! The integration tests, one crate.
 
+mod dependencies;
 mod floors;
