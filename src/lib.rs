@@ -17,8 +17,10 @@
 
 pub mod base;
 pub mod cli;
+pub mod channel;
 pub mod config;
 pub mod domain;
 pub mod net;
 pub mod provider;
 pub mod watch;
+pub mod store;

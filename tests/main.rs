@@ -1,4 +1,9 @@
 //! The integration tests, one crate.
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod dependencies;
 mod floors;
+mod front;
+mod providers;
+mod store;
+mod support;

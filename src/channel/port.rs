@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::domain::ids::MessageId;
-use crate::domain::message::{Inbound, Outgoing};
+use crate::domain::message::{Inbound, Outgoing, Role};
 use crate::net::cancel::Cancel;
 
 /// Where a channel hands in what people write. The engine implements it.
@@ -21,7 +21,20 @@ pub trait Intake: Send + Sync {
     /// What has been said in answer to a message, if it has an answer yet.
     ///
     /// Blocks: for one read of the store.
-    fn answer(&self, message: &MessageId) -> Option<Outgoing>;
+    fn answer(&self, message: &MessageId) -> Option<Answer>;
+}
+
+/// What was said in answer to a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Its own id.
+    pub message_id: MessageId,
+    /// Who speaks.
+    pub role: Role,
+    /// The name that people see.
+    pub sender_name: String,
+    /// What was said.
+    pub text: String,
 }
 
 /// A message that is safe.
@@ -31,6 +44,16 @@ pub enum Acceptance {
     New(MessageId),
     /// It was accepted before, under this id.
     Repeated(MessageId),
+}
+
+impl Acceptance {
+    /// The message's id.
+    #[must_use]
+    pub fn id(&self) -> &MessageId {
+        match self {
+            Acceptance::New(id) | Acceptance::Repeated(id) => id,
+        }
+    }
 }
 
 /// Why a message could not be taken now.

@@ -27,6 +27,7 @@ use crate::store::{Place, Store};
 use crate::watch::board::ChannelState;
 use crate::watch::Watch;
 
+use assemble::Writing;
 use desk::Desk;
 use notify::Notify;
 
@@ -88,7 +89,7 @@ pub enum Ended {
 /// A running daemon.
 pub struct Daemon {
     engine: Engine,
-    store: Store,
+    store: Arc<Store>,
     watch: Watch,
     admin: Option<Admin>,
     notify: Notify,
@@ -108,15 +109,16 @@ impl Daemon {
             Some(Storage { path, .. }) => Place::File(path.clone()),
             None => Place::Memory,
         };
-        let store = Store::open(&place, &limits, clock.clone()).map_err(start_error)?;
+        let store = Arc::new(Store::open(&place, &limits, clock.clone()).map_err(start_error)?);
         for warning in store.warnings() {
             log::warn!(warning = warning.as_str(); "store");
         }
         let retention_days = plan.storage.as_ref().map_or(0, |storage| storage.retention_days);
         let observability = plan.observability.clone();
         let admin_token = plan.admin_token_env.as_ref().and_then(|name| secrets.of(name)).cloned();
+        let writing = if admin_token.is_some() && observability.enabled { Writing::Mounted } else { Writing::Absent };
         let tools = assemble::Tools { secrets: &secrets, wire: &wire, watch: &watch, clock: &clock, limits: &limits };
-        let setup = assemble::setup(plan, &tools, admin_token.is_some()).map_err(start_error)?;
+        let setup = assemble::setup(plan, &tools, writing).map_err(start_error)?;
         let engine = Engine::new(setup, store.clone(), watch.clone(), clock.clone(), &limits);
         let stop = Stop::new();
         let mut daemon = Daemon { engine, store, watch, admin: None, notify, stop, threads: Vec::new() };
@@ -140,9 +142,9 @@ impl Daemon {
             daemon.watch.channel_state(name, ChannelState::Connected, None);
         }
         let status = format!("{} channels", channels.len());
-        log::info!(channels = channels.len(), unfinished = left, durable = daemon.store.durable(); "ready");
+        log::info!(channels = channels.len(), unfinished = left, durable = daemon.store.health().durable; "ready");
         daemon.notify.ready(&status);
-        assemble::warm_up(&daemon.engine.setup(), &limits, &clock);
+        assemble::warm_up(&daemon.engine.setup(), &daemon.clock);
         Ok(daemon)
     }
 
@@ -209,8 +211,8 @@ impl Daemon {
             let _ = thread.join();
         }
         let left = self.store.counts();
-        log::info!(cut_runs = cut, inbox = left.inbox_open, outbox = left.outbox_open, durable = self.store.durable(); "stopped");
-        let abandoned = !self.store.durable() && left.inbox_open + left.outbox_open > 0;
+        log::info!(cut_runs = cut, inbox = left.inbox_open, outbox = left.outbox_open, durable = self.store.health().durable; "stopped");
+        let abandoned = !self.store.health().durable && left.inbox_open + left.outbox_open > 0;
         self.store.close();
         if abandoned { Ended::Abandoned } else { Ended::Stopped }
     }

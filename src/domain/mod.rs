@@ -3,6 +3,7 @@
 pub mod address;
 pub mod brain;
 pub mod completion;
+pub mod delivery;
 #[cfg(test)]
 mod dice;
 pub mod ids;
@@ -10,5 +11,7 @@ pub mod limits;
 pub mod message;
 pub mod places;
 pub mod privacy;
+pub mod reasoning;
+pub mod reduce;
 pub mod schedule;
 pub mod url;

@@ -240,7 +240,7 @@ fn random_play_never_overfills_never_splits_and_serves_everybody() {
                     *used.get_mut(need).unwrap() -= 1;
                 }
                 p.release(&needs, now)
-            } else if waiting.contains_key(&who) {
+            } else if p.waits(&who) {
                 if dice.roll(20) > 0 {
                     continue;
                 }
@@ -248,11 +248,10 @@ fn random_play_never_overfills_never_splits_and_serves_everybody() {
                 p.leave(&who, now)
             } else {
                 let needs = ends(kinds[dice.roll(kinds.len())]);
+                waiting.insert(who, (needs.clone(), step));
                 if p.take(&needs) {
-                    waiting.insert(who, (needs, step));
                     vec![who]
                 } else {
-                    waiting.insert(who, (needs.clone(), step));
                     p.wait(&who, &needs, later(now), now).unwrap()
                 }
             };

@@ -12,7 +12,7 @@ use crate::base::clock::{Clock, Deadline, UnixMs};
 use crate::base::random;
 use crate::base::sync::{lock, spawn};
 use crate::channel::port::{Channel, SendFailure};
-use crate::domain::delivery::{after_failure, Next};
+use crate::domain::delivery::{after_failure, due_of_stored, Next};
 use crate::domain::ids::{ChannelName, Conversation};
 use crate::domain::limits::Limits;
 use crate::domain::message::Outgoing;
@@ -29,7 +29,7 @@ const STORE_REST: Duration = Duration::from_secs(2);
 
 /// The delivery of all channels.
 pub struct Delivery {
-    store: Store,
+    store: Arc<Store>,
     watch: Watch,
     clock: Arc<dyn Clock>,
     limits: Limits,
@@ -55,7 +55,7 @@ struct LineState {
 impl Delivery {
     /// Delivery without channels.
     #[must_use]
-    pub fn new(store: Store, watch: Watch, clock: Arc<dyn Clock>, limits: &Limits) -> Delivery {
+    pub fn new(store: Arc<Store>, watch: Watch, clock: Arc<dyn Clock>, limits: &Limits) -> Delivery {
         Delivery {
             store,
             watch,
@@ -136,12 +136,15 @@ impl Delivery {
         }
     }
 
-    /// Reads the rows that the schedule has room for.
+    /// Reads undelivered rows, those that are scheduled already among them, up to the schedule's size.
     fn load(&self, line: &Line) -> Result<(), StoreError> {
-        let room = lock(&line.state).schedule.room();
-        let heads = self.store.due_heads(&line.name, room + 1)?;
-        let rest = if heads.len() > room { Rest::More } else { Rest::None };
-        let rows = heads.into_iter().map(|head| (head.row, head.conversation, head.next_at));
+        let most = self.limits.delivery_scheduled;
+        let heads = self.store.queued(&line.name, 0, most + 1)?;
+        let rest = if heads.len() > most { Rest::More } else { Rest::None };
+        let now = self.clock.unix();
+        let rows = heads
+            .into_iter()
+            .map(|head| (head.row, head.conversation, due_of_stored(head.next_at, now, &self.limits)));
         lock(&line.state).schedule.load(rows, rest);
         Ok(())
     }
@@ -159,7 +162,9 @@ impl Delivery {
                 None => state.schedule.done(row),
                 Some(at) => state.schedule.retry(row, at),
             }
-            let behind = state.schedule.behind() && state.schedule.room() > 0;
+            // Not for each row that goes: one reading brings in half a schedule.
+            let half = self.limits.delivery_scheduled / 2;
+            let behind = state.schedule.behind() && state.schedule.room() >= half;
             let more = state.stopping || state.schedule.next_due().is_some();
             drop(state);
             if behind {
@@ -223,21 +228,28 @@ impl Delivery {
 
     fn failed(&self, line: &Line, outgoing: &Outgoing, failure: SendFailure) -> Option<UnixMs> {
         let now = self.clock.unix();
-        let next = after_failure(&self.limits, outgoing, &failure_of(&failure), now, random::number());
-        let reason = match &failure {
-            SendFailure::Again { reason, .. } | SendFailure::Never { reason } => reason.as_str(),
+        let attempts = outgoing.attempts + 1;
+        let (next, reason) = match &failure {
+            SendFailure::Never { reason } => (Next::Failed, reason.as_str()),
+            SendFailure::Again { after, reason } => {
+                let random = random::number();
+                let queued_at = outgoing.queued_at;
+                (after_failure(queued_at, now, attempts, *after, random, &self.limits), reason.as_str())
+            }
         };
         let (channel, id) = (line.name.as_str(), outgoing.message_id.as_str());
         match next {
-            Next::Retry(at) => {
+            Next::RetryAt(at) => {
                 let wait_ms = u64::try_from(at.since(now).as_millis()).unwrap_or(u64::MAX);
-                log::warn!(channel = channel, message_id = id, attempt = outgoing.attempts + 1, wait_ms = wait_ms, error = reason; "delivery failed, trying again");
+                log::warn!(channel = channel, message_id = id, attempt = attempts, wait_ms = wait_ms, error = reason; "delivery failed, trying again");
                 self.store.retry(outgoing.row, at, reason);
                 Some(at)
             }
-            Next::GiveUp => {
-                log::error!(channel = channel, message_id = id, attempt = outgoing.attempts + 1, error = reason; "delivery given up");
-                self.store.failed(outgoing.row, reason);
+            Next::Failed => {
+                log::error!(channel = channel, message_id = id, attempt = attempts, error = reason; "delivery given up");
+                if let Err(error) = self.store.failed(outgoing.row, reason) {
+                    log::warn!(channel = channel, message_id = id, error = error.to_string().as_str(); "cannot note a delivery given up, the next start tries it again");
+                }
                 self.watch.send_failed(&line.name, &outgoing.message_id, reason);
                 None
             }

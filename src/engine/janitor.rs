@@ -16,8 +16,8 @@ const ROUND: Duration = Duration::from_secs(300);
 pub fn work(store: &Store, watch: &Watch, clock: &dyn Clock, retention_days: u32, stop: &Stop) {
     loop {
         let now = clock.unix();
-        let swept = store.sweep(now).and_then(|()| match retention_days {
-            0 => Ok(()),
+        let swept = store.sweep().and_then(|_| match retention_days {
+            0 => Ok(0),
             days => store.expire(now.minus(Duration::from_secs(u64::from(days) * 86_400))),
         });
         if let Err(error) = swept {

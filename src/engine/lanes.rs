@@ -16,7 +16,7 @@ use crate::domain::ids::{Conversation, Endpoint};
 use crate::domain::limits::Limits;
 use crate::domain::places::Places;
 use crate::net::cancel::Cancel;
-use crate::store::inbox::Work;
+use crate::store::Work;
 
 /// The stack of a run thread: JSON of a bounded depth, TLS and SQLite.
 const STACK: usize = 512 * 1024;

@@ -13,13 +13,12 @@ use std::time::Instant;
 
 use crate::base::clock::{Clock, Deadline};
 use crate::base::sync::Stop;
-use crate::channel::port::{Acceptance, Intake, Refusal};
+use crate::channel::port::{Acceptance, Answer, Intake, Refusal};
 use crate::domain::excuse::Excuse;
 use crate::domain::ids::MessageId;
 use crate::domain::limits::Limits;
-use crate::domain::message::{Inbound, Outgoing};
-use crate::store::inbox::{Accepted, Claim};
-use crate::store::{Store, StoreError};
+use crate::domain::message::Inbound;
+use crate::store::{self, Accepted, Claim, Store, StoreError};
 use crate::watch::{metrics, Dropped, Fault, Watch};
 
 use delivery::Delivery;
@@ -32,7 +31,7 @@ pub struct Engine(Arc<Parts>);
 
 /// What the parts of the engine share.
 struct Parts {
-    store: Store,
+    store: Arc<Store>,
     watch: Watch,
     clock: Arc<dyn Clock>,
     limits: Limits,
@@ -46,7 +45,7 @@ impl Engine {
     /// An engine over an open store. It takes messages at once; [`Engine::resume`] takes up what
     /// an earlier process left.
     #[must_use]
-    pub fn new(setup: Setup, store: Store, watch: Watch, clock: Arc<dyn Clock>, limits: &Limits) -> Engine {
+    pub fn new(setup: Setup, store: Arc<Store>, watch: Watch, clock: Arc<dyn Clock>, limits: &Limits) -> Engine {
         let delivery = Arc::new(Delivery::new(store.clone(), watch.clone(), clock.clone(), limits));
         let capacities: Vec<_> = setup.capacities().collect();
         let parts = Arc::new_cyclic(|weak: &std::sync::Weak<Parts>| {
@@ -129,12 +128,15 @@ impl Intake for Engine {
         let needs = setup.needs_of(&conversation);
         let ticket = parts.lanes.begin(&conversation, &needs);
         let claim = if ticket.is_some() { Claim::IfIdle } else { Claim::No };
-        let busy = Excuse::Busy.text(inbound.language);
-        let accepted = parts.store.accept(inbound, claim, busy);
+        let busy = store::Excuse {
+            text: Excuse::Busy.text(inbound.language),
+            sender_name: setup.brain_of(&conversation).map_or("Korvun", |live| live.shown_name()).to_owned(),
+        };
+        let accepted = parts.store.accept(&inbound, claim, &busy);
         let mut work = None;
         let mut waits = false;
         let answer = match accepted {
-            Ok(Accepted::New { message_id, work: claimed }) => {
+            Ok(Accepted::New { message_id, work: claimed, .. }) => {
                 waits = claimed.is_none();
                 work = claimed;
                 parts.watch.received(&channel, &message_id);
@@ -171,20 +173,19 @@ impl Intake for Engine {
         answer
     }
 
-    fn answer(&self, message: &MessageId) -> Option<Outgoing> {
-        match self.0.store.message(message) {
-            Ok(state) => state?.answer,
-            Err(error) => {
-                log::warn!(error = error.to_string().as_str(); "cannot look up an answer");
-                None
-            }
-        }
+    fn answer(&self, message: &MessageId) -> Option<Answer> {
+        let state = self.0.store.message(message).unwrap_or_else(|error| {
+            log::warn!(error = error.to_string().as_str(); "cannot look up an answer");
+            None
+        });
+        let store::Answer { message_id, role, sender_name, text } = state?.answer?;
+        Some(Answer { message_id, role, sender_name, text })
     }
 }
 
 impl Engine {
     fn turns_stored(&self, turns: u64) {
-        if self.0.store.durable() {
+        if self.0.store.health().durable {
             self.0.watch.metrics.add(&metrics::TURNS_PERSISTED, &[], turns);
         }
     }

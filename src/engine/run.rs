@@ -9,11 +9,9 @@ use crate::base::backoff::Backoff;
 use crate::domain::brain::Sensitivity;
 use crate::domain::completion::FailureKind;
 use crate::domain::excuse::{self, Excuse};
-use crate::domain::message::{Outcome, Outgoing, Role};
+use crate::domain::message::{Outcome, Role};
 use crate::domain::prompt;
-use crate::store::inbox::{Finish, Finished, Reply, Work};
-use crate::store::turns::Audience;
-use crate::store::StoreError;
+use crate::store::{Audience, Finish, Finished, Reply, StoreError, Work};
 use crate::watch::board::ModelState;
 use crate::watch::{metrics, Fault, RunFinished};
 
@@ -102,12 +100,8 @@ impl Parts {
 
     /// The prompt of a message: persona, what this brain may see of what was said, the message.
     fn prompt(&self, live: &LiveBrain, work: &Work) -> Result<crate::domain::completion::Prompt, StoreError> {
-        let audience = match live.brain.sensitivity {
-            Sensitivity::Public => Audience::Public,
-            Sensitivity::Private => Audience::Private,
-        };
-        let history = if self.store.durable() {
-            self.store.history(work, live.brain.history_turns, audience)?
+        let history = if self.store.health().durable {
+            self.store.history(&work.conversation, work.turn, live.brain.history_turns, audience_of(live))?
         } else {
             Vec::new()
         };
@@ -184,7 +178,7 @@ impl Parts {
         let reply = Reply {
             role: Role::Assistant,
             sender_name: live.shown_name().to_owned(),
-            brain: live.brain.name.as_str().to_owned(),
+            brain: Some(live.brain.name.as_str().to_owned()),
             text,
         };
         self.end(
@@ -205,7 +199,7 @@ impl Parts {
         Reply {
             role: Role::System,
             sender_name: live.map_or("Korvun", |live| live.shown_name()).to_owned(),
-            brain: live.map_or(String::new(), |live| live.brain.name.as_str().to_owned()),
+            brain: live.map(|live| live.brain.name.as_str().to_owned()),
             text: excuse.text(work.language),
         }
     }
@@ -230,11 +224,12 @@ impl Parts {
     /// Commits an ending, hands the reply to delivery, gives lane and places back, and says so.
     /// While the store refuses, the answer is held and tried again: a full disk loses no answer.
     fn end(&self, run: &Run<'_>, ending: Ending<'_>) {
-        let private = ending.live.is_some_and(|live| live.brain.sensitivity == Sensitivity::Private);
+        // What no brain had is fit for whom the next brain is fit: unknown, hence private.
+        let audience = ending.live.map_or(Audience::Private, audience_of);
         let mut tries = 0;
         let finished = loop {
-            let finish = Finish { outcome: ending.outcome, reply: ending.reply.clone(), private };
-            match self.store.finish(run.work, finish) {
+            let finish = Finish { outcome: ending.outcome, reply: ending.reply.clone(), audience };
+            match self.store.finish(run.work.row, finish) {
                 Ok(finished) => break finished,
                 Err(error) => {
                     tries += 1;
@@ -247,11 +242,15 @@ impl Parts {
                 }
             }
         };
-        let Finished { outgoing, waiting } = finished;
-        let stored: Option<Outgoing> = outgoing;
-        if let Some(outgoing) = &stored {
+        let (outgoing, waiting) = match finished {
+            Finished::Closed { outgoing, waiting } => (outgoing, waiting),
+            // The first try was stored after all, though its confirmation was lost.
+            Finished::NotWorking { outgoing, .. } => (outgoing, 1),
+            Finished::Gone => (None, 1),
+        };
+        if let Some(outgoing) = &outgoing {
             self.delivery.push(outgoing);
-            if self.store.durable() {
+            if self.store.health().durable {
                 self.watch.metrics.add(&metrics::TURNS_PERSISTED, &[], 1);
             }
         }
@@ -306,5 +305,13 @@ impl Parts {
             log::error!(message_id = run.work.message_id.as_str(), error = error.to_string().as_str(); "cannot put a message back into the inbox, the next start takes it up");
         }
         self.lanes.finish(run.ticket, !stopping, run.needs);
+    }
+}
+
+/// For whom what a brain had is fit.
+fn audience_of(live: &LiveBrain) -> Audience {
+    match live.brain.sensitivity {
+        Sensitivity::Public => Audience::Public,
+        Sensitivity::Private => Audience::Private,
     }
 }

@@ -3,6 +3,8 @@
 mod call;
 pub mod cancel;
 pub mod error;
+pub mod front;
+pub mod header;
 pub mod http;
 mod line;
 pub mod names;

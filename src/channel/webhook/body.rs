@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::config::plan::Mapping;
-use crate::domain::ids::{ChannelName, Conversation};
-use crate::domain::message::{ChatKind, Inbound, Language};
+use crate::domain::ids::{ChannelName, Conversation, MessageId};
+use crate::domain::message::{ChatKind, Inbound, Language, Outgoing, Role};
 
 /// The longest sender or conversation id, in bytes (contract 4).
 const ID_BYTES: usize = 256;
@@ -91,24 +91,52 @@ fn field(object: &Value, name: &str) -> Result<Option<String>, Unfit> {
     }
 }
 
-/// The body of an outbound post: the caller's names where they are plain keys, our own where the
-/// mapping points into a structure. Empty fields are left out.
+/// What goes out to the caller.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply<'a> {
+    /// Who speaks.
+    pub role: Role,
+    /// The name that people see.
+    pub sender_name: &'a str,
+    /// What is said.
+    pub text: &'a str,
+    /// The conversation, by the caller's id.
+    pub conversation: &'a str,
+    /// Its own id.
+    pub message_id: &'a MessageId,
+    /// The message it answers, if it answers one.
+    pub in_reply_to: Option<&'a MessageId>,
+}
+
+impl<'a> From<&'a Outgoing> for Reply<'a> {
+    fn from(outgoing: &'a Outgoing) -> Reply<'a> {
+        Reply {
+            role: outgoing.role,
+            sender_name: &outgoing.sender_name,
+            text: &outgoing.text,
+            conversation: &outgoing.conversation.id,
+            message_id: &outgoing.message_id,
+            in_reply_to: outgoing.in_reply_to.as_ref(),
+        }
+    }
+}
+
+/// The body of a reply: the caller's names where they are plain keys, our own where the mapping
+/// points into a structure. Empty fields are left out.
 #[must_use]
-pub fn render(outgoing: &crate::domain::message::Outgoing, mapping: &Mapping) -> Value {
-    use crate::domain::message::Role;
+pub fn render(reply: &Reply<'_>, mapping: &Mapping) -> Value {
     let plain = |mapped: &str, own: &str| {
         if mapped.starts_with('/') { own.to_owned() } else { mapped.to_owned() }
     };
-    let sender = if outgoing.role == Role::Operator { "operator" } else { "korvun" };
-    let in_reply_to = outgoing.in_reply_to.as_ref().map_or("", |id| id.as_str());
+    let sender = if reply.role == Role::Operator { "operator" } else { "korvun" };
     let mut body = Map::new();
     for (name, value) in [
         (plain(&mapping.sender_id, "sender_id"), sender),
-        (plain(&mapping.sender_name, "sender_name"), &outgoing.sender_name),
-        (plain(&mapping.text, "text"), &outgoing.text),
-        (plain(&mapping.conversation_id, "conversation_id"), &outgoing.conversation.id),
-        ("message_id".to_owned(), outgoing.message_id.as_str()),
-        ("in_reply_to".to_owned(), in_reply_to),
+        (plain(&mapping.sender_name, "sender_name"), reply.sender_name),
+        (plain(&mapping.text, "text"), reply.text),
+        (plain(&mapping.conversation_id, "conversation_id"), reply.conversation),
+        ("message_id".to_owned(), reply.message_id.as_str()),
+        ("in_reply_to".to_owned(), reply.in_reply_to.map_or("", MessageId::as_str)),
     ] {
         if !value.is_empty() {
             body.insert(name, value.into());
@@ -185,24 +213,17 @@ mod tests {
 
     #[test]
     fn answers_use_the_caller_s_names_and_leave_out_what_is_empty() {
-        use crate::base::clock::UnixMs;
-        use crate::domain::message::{Outgoing, Role};
-        let outgoing = Outgoing {
-            row: 1,
-            message_id: "o1".into(),
-            in_reply_to: Some("i1".into()),
-            conversation: Conversation::new(&"webhook".into(), "c"),
+        let reply = Reply {
             role: Role::Assistant,
-            sender_name: String::new(),
-            text: "hello".into(),
-            reply_to: None,
-            parts_sent: 0,
-            queued_at: UnixMs(0),
-            attempts: 0,
+            sender_name: "",
+            text: "hello",
+            conversation: "c",
+            message_id: &"o1".into(),
+            in_reply_to: Some(&"i1".into()),
         };
         let mapping =
             Mapping { text: "body".into(), sender_id: "/user/id".into(), ..Mapping::default() };
-        let body = render(&outgoing, &mapping).to_string();
+        let body = render(&reply, &mapping).to_string();
         assert_eq!(
             body,
             r#"{"sender_id":"korvun","body":"hello","conversation_id":"c","message_id":"o1","in_reply_to":"i1"}"#
