@@ -16,7 +16,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod base;
+pub mod cli;
+pub mod channel;
 pub mod config;
 pub mod domain;
 pub mod net;
 pub mod provider;
+pub mod watch;
+pub mod store;

@@ -1,3 +1,7 @@
 //! Starts the command line.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(korvun::cli::run(std::env::args_os().skip(1)).code())
+}

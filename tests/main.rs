@@ -5,3 +5,10 @@ mod durability;
 mod lanes;
 mod support;
 mod webhook;
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod floors;
+mod front;
+mod providers;
+mod store;
+mod support;

@@ -254,3 +254,48 @@ pub enum MemoryScope {
     /// The whole brain's.
     Brain,
 }
+
+/// Brains and models for the tables of other modules' tests.
+#[cfg(test)]
+pub mod samples {
+    use super::*;
+
+    /// A public fan-out brain without models, with the priority policy.
+    pub fn brain(name: &str) -> Brain {
+        Brain {
+            name: name.into(),
+            sensitivity: Sensitivity::Public,
+            dispatch: Dispatch::Fanout,
+            policy: Some(Policy {
+                kind: PolicyKind::Priority,
+                order: Vec::new(),
+            }),
+            models: Vec::new(),
+            persona: Persona::default(),
+            history_turns: 20,
+            answer_timeout: Duration::from_secs(900),
+            agent: None,
+        }
+    }
+
+    /// A local model of rank 0.
+    pub fn model(provider: &str, model_id: &str) -> Model {
+        Model {
+            provider: provider.into(),
+            model_id: model_id.into(),
+            locality: Locality::Local,
+            base_url: "http://127.0.0.1:11434".to_owned(),
+            endpoint: "http://127.0.0.1:11434".into(),
+            api_key_env: None,
+            request_timeout: Duration::from_secs(300),
+            max_retries: 0,
+            warmup: false,
+            options: serde_json::Map::new(),
+            keep_alive: None,
+            think: None,
+            tools: ToolLane::Auto,
+            parallel: 1,
+            rank: 0,
+        }
+    }
+}

@@ -25,6 +25,18 @@ pub enum Speaker {
     Assistant,
 }
 
+impl Speaker {
+    /// The word in the protocols of model servers.
+    #[must_use]
+    pub fn role(self) -> &'static str {
+        match self {
+            Speaker::System => "system",
+            Speaker::User => "user",
+            Speaker::Assistant => "assistant",
+        }
+    }
+}
+
 /// A prompt in three stretches. What is stable comes first, so that a model's cache holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {

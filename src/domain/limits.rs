@@ -21,6 +21,8 @@ pub struct Limits {
     pub dedup_window: Duration,
     /// How long a delivery is retried (contract 4).
     pub delivery_window: Duration,
+    /// The wait before the second try of one delivery: most faults of a peer are over in a moment.
+    pub delivery_backoff_first: Duration,
     /// The longest wait between two tries of one delivery: an hour's outage heals within minutes.
     pub delivery_backoff_most: Duration,
     /// Outbox rows held in memory as a schedule; more stay in the store until there is room.
@@ -39,12 +41,21 @@ pub struct Limits {
     pub store_readers: usize,
     /// How long a caller waits for the store before it is told that the store hangs.
     pub store_wait: Duration,
+    /// Finished messages kept whole without storage, for those who repeat a key or ask by id.
+    pub memory_messages: usize,
+    /// Finished messages whose keys are kept without storage: some hundred bytes each.
+    pub memory_keys: usize,
 
     // Runs
     /// Threads that work on messages: a Pi has four cores and models do the work, but each waiting call holds one.
     pub run_threads: usize,
+    /// How long after it gave a place back an endpoint counts as moving, so that one that needs it and
+    /// another may keep a free place there: longer than most answers, short beside `answer_timeout`.
+    pub endpoint_moving: Duration,
     /// How long an idle run thread stays: chats come in bursts.
     pub run_thread_idle: Duration,
+    /// How long after its last release an endpoint counts as moving: for so long a place there is held for one who waits for several.
+    pub place_moving: Duration,
     /// How long the threads of models that lost are waited for (contract 5).
     pub straggler_wait: Duration,
     /// How long runs may go on after a stop was asked for (contract 8).
@@ -61,6 +72,16 @@ pub struct Limits {
     pub retry_after_most: Duration,
     /// Name look-up and TCP and TLS connection: cannot be interrupted, hence short.
     pub connect: Duration,
+    /// Name look-ups in progress at once, one for each name: they cannot be interrupted, hence few.
+    pub look_ups: usize,
+    /// Idle connections kept to one host: as many as `parallel` may be, so that a full house finds its own.
+    pub idle_per_host: usize,
+    /// Idle connections kept to all hosts of one policy.
+    pub idle_connections: usize,
+    /// How long an idle connection is kept: the pause between two messages of a chat.
+    pub idle_kept: Duration,
+    /// Bytes of the head of an answer: proxies add some kilobytes of headers.
+    pub answer_head_bytes: usize,
     /// How long what `/api/show` said is believed (contract 1).
     pub model_facts_kept: Duration,
 
@@ -73,6 +94,12 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Fields of a request's head (contract 7).
     pub head_fields: usize,
+    /// A connection between two requests: a scrape every quarter of a minute keeps its connection.
+    pub front_idle: Duration,
+    /// Streams (server-sent events) of one port (contract 7).
+    pub front_streams: usize,
+    /// The longest life of one stream: a client that is still there comes back by itself.
+    pub stream_life: Duration,
     /// From the first look to a whole head (contract 7).
     pub head_wait: Duration,
     /// From the head to the whole body (contract 7).
@@ -110,6 +137,7 @@ impl Default for Limits {
             finished_rows_kept: hours(7 * 24),
             dedup_window: hours(24),
             delivery_window: hours(24),
+            delivery_backoff_first: seconds(1),
             delivery_backoff_most: seconds(300),
             delivery_scheduled: 4096,
             senders: 4,
@@ -118,8 +146,12 @@ impl Default for Limits {
             store_lazy: Duration::from_millis(200),
             store_readers: 3,
             store_wait: seconds(30),
+            memory_messages: 256,
+            memory_keys: 4096,
             run_threads: 128,
+            endpoint_moving: seconds(60),
             run_thread_idle: seconds(30),
+            place_moving: seconds(30),
             straggler_wait: seconds(10),
             stop_runs: seconds(10),
             stop_deliveries: seconds(5),
@@ -127,9 +159,17 @@ impl Default for Limits {
             error_body_bytes: 64 * 1024,
             retry_after_most: seconds(60),
             connect: seconds(10),
+            look_ups: 16,
+            idle_per_host: 16,
+            idle_connections: 64,
+            idle_kept: seconds(60),
+            answer_head_bytes: 12 * 1024,
             model_facts_kept: seconds(600),
             front_connections: 64,
             front_per_address: 16,
+            front_idle: seconds(60),
+            front_streams: 32,
+            stream_life: hours(1),
             head_bytes: 16 * 1024,
             head_fields: 64,
             head_wait: seconds(10),

@@ -1,7 +1,17 @@
 //! The rules of Korvun as data in, data out: no I/O, no clock, no threads, no log.
 
+pub mod address;
 pub mod brain;
 pub mod completion;
+pub mod delivery;
+#[cfg(test)]
+mod dice;
 pub mod ids;
 pub mod limits;
 pub mod message;
+pub mod places;
+pub mod privacy;
+pub mod reasoning;
+pub mod reduce;
+pub mod schedule;
+pub mod url;

@@ -1,3 +1,12 @@
 //! The wire: every byte that leaves goes through one connector, every byte that comes in through one front.
 
+mod call;
 pub mod cancel;
+pub mod error;
+pub mod front;
+pub mod header;
+pub mod http;
+mod line;
+pub mod names;
+mod shield;
+pub mod tls;

@@ -1,8 +1,19 @@
 //! Model servers: one trait, and the list of kinds.
 
+mod endpoint;
+mod ollama;
+mod openai;
+mod placeholder;
+pub mod retry;
+
+use std::sync::Arc;
+
 use crate::base::clock::Deadline;
+use crate::base::secret::Secret;
+use crate::domain::brain::{Model, Sensitivity};
 use crate::domain::completion::{Completion, Failure, ModelFacts, Prompt};
 use crate::net::cancel::Cancel;
+use crate::net::http::Wire;
 
 /// One model of one brain, behind the policy of that brain.
 pub trait Provider: Send + Sync + std::fmt::Debug {
@@ -37,4 +48,42 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// A [`Failure`] as of [`Provider::chat`].
     fn warm_up(&self, deadline: Deadline, cancel: &Cancel) -> Result<(), Failure>;
+}
+
+/// Makes the provider of one model of a brain of that sensitivity. Opens nothing.
+pub type Constructor = fn(&Model, Sensitivity, Option<&Secret>, &Wire) -> Arc<dyn Provider>;
+
+/// The kinds of provider by their names in the configuration.
+pub const KINDS: [(&str, Constructor); 3] = [
+    ("ollama", |model, sensitivity, key, wire| {
+        Arc::new(ollama::Ollama::new(model, sensitivity, key, wire))
+    }),
+    ("groq", openai_style),
+    ("openai-compatible", openai_style),
+];
+
+fn openai_style(
+    model: &Model,
+    sensitivity: Sensitivity,
+    key: Option<&Secret>,
+    wire: &Wire,
+) -> Arc<dyn Provider> {
+    Arc::new(openai::OpenAi::new(model, sensitivity, key, wire))
+}
+
+/// The provider of one model of a brain of that sensitivity, by its kind; a kind that is not in
+/// the list (the configuration lets none through) speaks as most servers do. Opens nothing.
+#[must_use]
+pub fn build(
+    model: &Model,
+    sensitivity: Sensitivity,
+    key: Option<&Secret>,
+    wire: &Wire,
+) -> Arc<dyn Provider> {
+    let kind = model.provider.as_str();
+    let make = KINDS
+        .iter()
+        .find(|(name, _)| *name == kind)
+        .map_or(openai_style as Constructor, |(_, make)| *make);
+    make(model, sensitivity, key, wire)
 }

@@ -15,3 +15,7 @@ pub fn site(model_url: &str, sink_url: &str) -> daemon::Site {
     let under = Path::new(env!("CARGO_TARGET_TMPDIR"));
     daemon::Site::new(env!("CARGO_BIN_EXE_korvun"), under, model_url, sink_url)
 }
+//! Loopback peers and clients of the integration tests.
+
+pub mod model;
+pub mod raw_http;

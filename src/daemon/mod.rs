@@ -1,0 +1,231 @@
+//! The whole daemon: what is opened in which order, and closed in which order, on one screen.
+
+pub mod assemble;
+pub mod desk;
+pub mod load;
+pub mod notify;
+pub mod signal;
+
+use std::fmt;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::admin::server::Admin;
+use crate::base::clock::Clock;
+use crate::base::sync::{spawn, Stop};
+use crate::channel::port::Channel;
+use crate::config::plan::{Plan, Storage};
+use crate::config::secrets::Secrets;
+use crate::domain::ids::ChannelName;
+use crate::domain::limits::Limits;
+use crate::engine::{janitor, Engine};
+use crate::net::http::Wire;
+use crate::store::{Place, Store};
+use crate::watch::board::ChannelState;
+use crate::watch::Watch;
+
+use assemble::Writing;
+use desk::Desk;
+use notify::Notify;
+
+/// What the main thread is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Drain and stop.
+    Stop,
+    /// Read the configuration again.
+    Reload,
+}
+
+/// What a daemon is started with. Clock, limits and wire enter by value.
+pub struct Options {
+    /// What to run.
+    pub plan: Plan,
+    /// The values of its secrets.
+    pub secrets: Secrets,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Every maximum.
+    pub limits: Limits,
+    /// The way out.
+    pub wire: Wire,
+    /// The line to systemd.
+    pub notify: Notify,
+    /// A private folder for sockets; a temporary one is made where there is none.
+    pub runtime_dir: Option<PathBuf>,
+}
+
+/// Why a daemon did not start: everything outside the configuration file.
+#[derive(Debug)]
+pub struct StartError {
+    /// What was attempted, on what, and what would help.
+    pub message: String,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+fn start_error(message: impl fmt::Display) -> StartError {
+    StartError { message: message.to_string() }
+}
+
+/// How a daemon ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Drained. What storage keeps for the next start is not abandoned.
+    Stopped,
+    /// Messages were left that no storage keeps.
+    Abandoned,
+}
+
+/// A running daemon.
+pub struct Daemon {
+    engine: Engine,
+    store: Arc<Store>,
+    watch: Watch,
+    admin: Option<Admin>,
+    notify: Notify,
+    stop: Stop,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Daemon {
+    /// Starts everything: store, engine, admin server, channels.
+    ///
+    /// # Errors
+    /// A [`StartError`] naming what could not be had; nothing is left running then.
+    pub fn start(options: Options) -> Result<Daemon, StartError> {
+        let Options { plan, secrets, clock, limits, wire, notify, runtime_dir } = options;
+        let watch = Watch::new(clock.clone(), &limits);
+        let place = match &plan.storage {
+            Some(Storage { path, .. }) => Place::File(path.clone()),
+            None => Place::Memory,
+        };
+        let store = Arc::new(Store::open(&place, &limits, clock.clone()).map_err(start_error)?);
+        for warning in store.warnings() {
+            log::warn!(warning = warning.as_str(); "store");
+        }
+        let retention_days = plan.storage.as_ref().map_or(0, |storage| storage.retention_days);
+        let observability = plan.observability.clone();
+        let admin_token = plan.admin_token_env.as_ref().and_then(|name| secrets.of(name)).cloned();
+        let writing = if admin_token.is_some() && observability.enabled { Writing::Mounted } else { Writing::Absent };
+        let tools = assemble::Tools { secrets: &secrets, wire: &wire, watch: &watch, clock: &clock, limits: &limits };
+        let setup = assemble::setup(plan, &tools, writing).map_err(start_error)?;
+        let engine = Engine::new(setup, store.clone(), watch.clone(), clock.clone(), &limits);
+        let stop = Stop::new();
+        let mut daemon = Daemon { engine, store, watch, admin: None, notify, stop, threads: Vec::new() };
+
+        if observability.enabled {
+            let listener = listen(observability.addr, "observability.addr")?;
+            let desk = Desk::new(daemon.engine.clone(), daemon.store.clone(), daemon.watch.clone(), clock.clone(), &limits);
+            let admin = Admin::start(listener, &observability.allow_hosts, admin_token, Arc::new(desk), daemon.watch.metrics.clone(), runtime_dir.as_deref(), &limits);
+            daemon.admin = Some(admin.map_err(start_error)?);
+        }
+        daemon.start_threads(retention_days, clock).map_err(start_error)?;
+        let channels: Vec<(ChannelName, Arc<dyn Channel>)> =
+            daemon.engine.setup().channels.iter().map(|(name, channel)| (name.clone(), channel.clone())).collect();
+        for (name, channel) in &channels {
+            daemon.watch.channel_state(name, ChannelState::Starting, None);
+            daemon.engine.delivery().attach(name, channel.clone()).map_err(start_error)?;
+        }
+        let left = daemon.engine.resume().map_err(start_error)?;
+        for (name, channel) in &channels {
+            channel.start(Arc::new(daemon.engine.clone())).map_err(start_error)?;
+            daemon.watch.channel_state(name, ChannelState::Connected, None);
+        }
+        let status = format!("{} channels", channels.len());
+        log::info!(channels = channels.len(), unfinished = left, durable = daemon.store.health().durable; "ready");
+        daemon.notify.ready(&status);
+        assemble::warm_up(&daemon.engine.setup(), &daemon.clock);
+        Ok(daemon)
+    }
+
+    fn start_threads(&mut self, retention_days: u32, clock: Arc<dyn Clock>) -> std::io::Result<()> {
+        let lanes = self.engine.lanes().clone();
+        self.threads.push(spawn("lanes", 128 * 1024, move || lanes.keep_time())?);
+        let (store, watch, stop) = (self.store.clone(), self.watch.clone(), self.stop.clone());
+        self.threads.push(spawn("janitor", 128 * 1024, move || {
+            janitor::work(&store, &watch, &*clock, retention_days, &stop);
+        })?);
+        Ok(())
+    }
+
+    /// What is reported.
+    #[must_use]
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Where the admin server listens.
+    #[must_use]
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::local_addr)
+    }
+
+    /// Obeys orders until one says stop, then stops.
+    ///
+    /// Blocks: until then, and for the drain of contract 8.
+    pub fn serve(self, orders: &Receiver<Order>) -> Ended {
+        let every = self.notify.sign_of_life_every();
+        loop {
+            let order = match every {
+                None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(every) => orders.recv_timeout(every),
+            };
+            match order {
+                Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Order::Reload) => {
+                    log::warn!("this build cannot read its configuration again while it runs: restart it");
+                }
+                // A hanging disk is a reason to be restarted; a full one is not.
+                Err(RecvTimeoutError::Timeout) if self.store.hangs() => {}
+                Err(RecvTimeoutError::Timeout) => self.notify.alive(),
+            }
+        }
+        log::info!("stopping");
+        self.notify.stopping();
+        self.stop()
+    }
+
+    /// Intake first, then runs, deliveries, admin server, store.
+    fn stop(mut self) -> Ended {
+        for (name, channel) in &self.engine.setup().channels {
+            channel.stop();
+            self.watch.channel_state(name, ChannelState::Stopped, None);
+        }
+        let cut = self.engine.stop();
+        if let Some(admin) = self.admin.take() {
+            admin.stop();
+        }
+        self.stop.raise();
+        for thread in self.threads.drain(..) {
+            // A panic there was reported by the panic hook.
+            let _ = thread.join();
+        }
+        let left = self.store.counts();
+        log::info!(cut_runs = cut, inbox = left.inbox_open, outbox = left.outbox_open, durable = self.store.health().durable; "stopped");
+        let abandoned = !self.store.health().durable && left.inbox_open + left.outbox_open > 0;
+        self.store.close();
+        if abandoned { Ended::Abandoned } else { Ended::Stopped }
+    }
+}
+
+/// Opens a listening port.
+///
+/// # Errors
+/// A [`StartError`] naming the key of the configuration and what would help.
+pub fn listen(addr: SocketAddr, key: &str) -> Result<TcpListener, StartError> {
+    TcpListener::bind(addr).map_err(|error| {
+        start_error(format!(
+            "cannot listen on {addr} ({key}): {error}; another program, or another Korvun, may have the port: stop it, or choose another"
+        ))
+    })
+}

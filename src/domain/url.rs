@@ -1,0 +1,298 @@
+//! An http or https URL, taken apart once; shown without what may be secret.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::address;
+
+/// No URL that a person writes is longer; bounds what an outside answer can make us hold (bytes).
+const LENGTH_MOST: usize = 4096;
+
+/// A URL that can be dialled. Shows scheme, host, port and path; never the query.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Url {
+    secure: bool,
+    /// Lower case, as written otherwise; IPv6 in brackets.
+    host: String,
+    port: Option<u16>,
+    path: String,
+    query: Option<String>,
+}
+
+/// Why a text is not such a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UrlError {
+    /// Longer than 4096 bytes.
+    TooLong,
+    /// Does not begin with `http://` or `https://`.
+    Scheme,
+    /// A space, a control character, a backslash or a letter outside ASCII.
+    Character,
+    /// A user name or password before the host.
+    Userinfo,
+    /// No host, or one that no machine can have.
+    Host,
+    /// A port that is not 1 to 65535.
+    Port,
+    /// A `#` and what follows it.
+    Fragment,
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            UrlError::TooLong => "a URL has at most 4096 bytes",
+            UrlError::Scheme => "a URL begins with http:// or https://",
+            UrlError::Character => {
+                "a URL has no spaces, control characters or letters outside ASCII"
+            }
+            UrlError::Userinfo => "a URL with a user name or password in it is refused",
+            UrlError::Host => "the URL has no host that can be reached",
+            UrlError::Port => "the port of a URL is 1 to 65535",
+            UrlError::Fragment => "a URL that is sent has no # part",
+        })
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+impl Url {
+    /// Takes a text apart (RFC 3986, absolute http(s) URLs without userinfo and fragment).
+    ///
+    /// # Errors
+    /// The first reason found; the text itself is not echoed, it may hold a secret.
+    pub fn parse(text: &str) -> Result<Url, UrlError> {
+        if text.len() > LENGTH_MOST {
+            return Err(UrlError::TooLong);
+        }
+        let (scheme, rest) = text.split_once("://").ok_or(UrlError::Scheme)?;
+        let secure = if scheme.eq_ignore_ascii_case("https") {
+            true
+        } else if scheme.eq_ignore_ascii_case("http") {
+            false
+        } else {
+            return Err(UrlError::Scheme);
+        };
+        if !rest
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !b"\\\"<>^`{|}".contains(&byte))
+        {
+            return Err(UrlError::Character);
+        }
+        if rest.contains('#') {
+            return Err(UrlError::Fragment);
+        }
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(UrlError::Userinfo);
+        }
+        let (host, port) = split_port(authority)?;
+        let (path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query.to_owned())),
+            None => (target, None),
+        };
+        Ok(Url {
+            secure,
+            host: checked_host(host)?,
+            port,
+            path: if path.is_empty() { "/" } else { path }.to_owned(),
+            query,
+        })
+    }
+
+    /// Whether it is https.
+    #[must_use]
+    pub fn secure(&self) -> bool {
+        self.secure
+    }
+
+    /// The host as written, lower case; IPv6 in brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The address that the host stands for without a look-up.
+    #[must_use]
+    pub fn literal(&self) -> Option<IpAddr> {
+        address::literal(&self.host)
+    }
+
+    /// The port, the scheme's own where none is written.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port.unwrap_or(if self.secure { 443 } else { 80 })
+    }
+
+    /// This URL with `path` (beginning with a slash) appended to its own path; the query goes.
+    #[must_use]
+    pub fn join(&self, path: &str) -> Url {
+        Url {
+            path: format!("{}{path}", self.path.trim_end_matches('/')),
+            query: None,
+            ..self.clone()
+        }
+    }
+
+    /// The whole text, query included: for the wire, not for a log.
+    #[must_use]
+    pub fn to_wire(&self) -> String {
+        match &self.query {
+            Some(query) => format!("{self}?{query}"),
+            None => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}", self.host)?;
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        f.write_str(&self.path)
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+fn split_port(authority: &str) -> Result<(&str, Option<u16>), UrlError> {
+    let after_host = authority.rfind(']').map_or(0, |at| at + 1);
+    match authority[after_host..].rfind(':') {
+        None => Ok((authority, None)),
+        Some(at) => {
+            let (host, port) = authority.split_at(after_host + at);
+            let digits = &port[1..];
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(UrlError::Port);
+            }
+            match digits.parse() {
+                Ok(port) if port != 0 => Ok((host, Some(port))),
+                _ => Err(UrlError::Port),
+            }
+        }
+    }
+}
+
+fn checked_host(host: &str) -> Result<String, UrlError> {
+    let host = host.to_ascii_lowercase();
+    if address::literal(&host).is_some() {
+        return Ok(host);
+    }
+    let name = host.strip_suffix('.').unwrap_or(&host);
+    let is_name = name.len() <= 253
+        && name.split('.').all(|label| {
+            !label.is_empty()
+                && label.len() <= 63
+                && label
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        });
+    if is_name {
+        Ok(host)
+    } else {
+        Err(UrlError::Host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        for (text, secure, host, port, wire) in [
+            (
+                "http://localhost",
+                false,
+                "localhost",
+                80,
+                "http://localhost/",
+            ),
+            (
+                "HTTPS://Api.Example.com/v1",
+                true,
+                "api.example.com",
+                443,
+                "https://api.example.com/v1",
+            ),
+            (
+                "http://[::1]:8080/a?b=c",
+                false,
+                "[::1]",
+                8080,
+                "http://[::1]:8080/a?b=c",
+            ),
+            (
+                "http://[fe80::1]",
+                false,
+                "[fe80::1]",
+                80,
+                "http://[fe80::1]/",
+            ),
+            ("http://127.1:1?x", false, "127.1", 1, "http://127.1:1/?x"),
+            (
+                "http://my_box.lan.",
+                false,
+                "my_box.lan.",
+                80,
+                "http://my_box.lan./",
+            ),
+        ] {
+            let url = Url::parse(text).unwrap();
+            assert_eq!(
+                (url.secure(), url.host(), url.port(), url.to_wire().as_str()),
+                (secure, host, port, wire)
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_shown_has_no_query() {
+        let url = Url::parse("https://h/hook?token=hunter2").unwrap();
+        assert_eq!(format!("{url} {url:?}"), "https://h/hook https://h/hook");
+        assert_eq!(url.join("/x").to_wire(), "https://h/hook/x");
+        assert_eq!(
+            Url::parse("http://h/v1/").unwrap().join("/x").to_wire(),
+            "http://h/v1/x"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_dialled_is_refused() {
+        for (text, why) in [
+            ("", UrlError::Scheme),
+            ("localhost:11434", UrlError::Scheme),
+            ("ftp://h", UrlError::Scheme),
+            ("http://", UrlError::Host),
+            ("http:///path", UrlError::Host),
+            ("http://a..b", UrlError::Host),
+            ("http://::1/", UrlError::Host),
+            ("http://[::1", UrlError::Host),
+            ("http://[fe80::1%25lo]/", UrlError::Host),
+            ("http://a%20b/", UrlError::Host),
+            ("http://h:0", UrlError::Port),
+            ("http://h:65536", UrlError::Port),
+            ("http://h:", UrlError::Port),
+            ("http://h:+1", UrlError::Port),
+            ("http://u:p@h/", UrlError::Userinfo),
+            ("http://h\\@evil/", UrlError::Character),
+            ("http://h/a b", UrlError::Character),
+            ("http://h/\r\nx", UrlError::Character),
+            ("http://ñ/", UrlError::Character),
+            ("http://h/#f", UrlError::Fragment),
+        ] {
+            assert_eq!(Url::parse(text).unwrap_err(), why, "{text}");
+        }
+        assert_eq!(
+            Url::parse(&format!("http://h/{}", "a".repeat(4096))).unwrap_err(),
+            UrlError::TooLong
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! Empties the outbox: threads `out:CHANNEL:N` take the next due row of a conversation that is
+//! not held and hand it to the channel. What to do after a failure is decided in `domain::delivery`,
+//! who is next in `domain::schedule`; the rows themselves stay in the store until they are due.
+
+use std::collections::BTreeMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::base::clock::{Clock, Deadline, UnixMs};
+use crate::base::random;
+use crate::base::sync::{lock, spawn};
+use crate::channel::port::{Channel, SendFailure};
+use crate::domain::delivery::{after_failure, due_of_stored, Next};
+use crate::domain::ids::{ChannelName, Conversation};
+use crate::domain::limits::Limits;
+use crate::domain::message::Outgoing;
+use crate::domain::schedule::{Pushed, Rest, Row, Schedule};
+use crate::net::cancel::Cancel;
+use crate::store::{Store, StoreError};
+use crate::watch::{Fault, Watch};
+
+/// The stack of a delivery thread: one HTTP exchange.
+const STACK: usize = 256 * 1024;
+
+/// How long a thread rests when the store cannot be read, before it tries again.
+const STORE_REST: Duration = Duration::from_secs(2);
+
+/// The delivery of all channels.
+pub struct Delivery {
+    store: Arc<Store>,
+    watch: Watch,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    lines: Mutex<BTreeMap<ChannelName, Arc<Line>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    cancel: Cancel,
+}
+
+/// One channel's deliveries.
+struct Line {
+    name: ChannelName,
+    channel: Arc<dyn Channel>,
+    state: Mutex<LineState>,
+    changed: Condvar,
+}
+
+struct LineState {
+    schedule: Schedule<Conversation>,
+    stopping: bool,
+    working: usize,
+}
+
+impl Delivery {
+    /// Delivery without channels.
+    #[must_use]
+    pub fn new(store: Arc<Store>, watch: Watch, clock: Arc<dyn Clock>, limits: &Limits) -> Delivery {
+        Delivery {
+            store,
+            watch,
+            clock,
+            limits: limits.clone(),
+            lines: Mutex::default(),
+            threads: Mutex::default(),
+            cancel: Cancel::new(),
+        }
+    }
+
+    /// Takes up a channel: loads what the store has for it and starts its threads.
+    ///
+    /// # Errors
+    /// The store's, when the rows cannot be read; the operating system's, when it gives no thread.
+    pub fn attach(
+        self: &Arc<Self>,
+        name: &ChannelName,
+        channel: Arc<dyn Channel>,
+    ) -> Result<(), AttachError> {
+        let line = Arc::new(Line {
+            name: name.clone(),
+            channel,
+            state: Mutex::new(LineState {
+                schedule: Schedule::new(self.limits.delivery_scheduled),
+                stopping: false,
+                working: 0,
+            }),
+            changed: Condvar::new(),
+        });
+        self.load(&line).map_err(AttachError::Store)?;
+        lock(&self.lines).insert(name.clone(), line.clone());
+        for n in 1..=self.limits.senders {
+            let (this, line) = (self.clone(), line.clone());
+            let thread = spawn(&format!("out:{name}:{n}"), STACK, move || this.work(&line))
+                .map_err(AttachError::Thread)?;
+            lock(&self.threads).push(thread);
+        }
+        Ok(())
+    }
+
+    /// A row has just been stored: it is due now.
+    pub fn push(&self, outgoing: &Outgoing) {
+        let Some(line) = lock(&self.lines).get(&outgoing.conversation.channel).cloned() else {
+            return;
+        };
+        let now = self.clock.unix();
+        let pushed = lock(&line.state).schedule.push(outgoing.row, &outgoing.conversation, now);
+        if pushed == Pushed::Kept {
+            line.changed.notify_one();
+        }
+    }
+
+    /// Ends delivery: what is in flight may go on until `deadline`, the rest stays in the outbox.
+    ///
+    /// Blocks: until `deadline`, and then for as long as a cut connection takes to be noticed.
+    pub fn stop(&self, deadline: Deadline) {
+        let lines: Vec<Arc<Line>> = lock(&self.lines).values().cloned().collect();
+        for line in &lines {
+            let mut state = lock(&line.state);
+            loop {
+                let now = self.clock.unix();
+                let due = state.schedule.next_due().is_some_and(|due| due <= now);
+                let left = deadline.left(Instant::now());
+                if (!due && state.working == 0) || left.is_zero() {
+                    break;
+                }
+                let waited = line.changed.wait_timeout(state, left);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            state.stopping = true;
+            line.changed.notify_all();
+        }
+        self.cancel.raise();
+        for thread in std::mem::take(&mut *lock(&self.threads)) {
+            // A panic was contained and counted in the thread; nothing is left to do with it.
+            let _ = thread.join();
+        }
+    }
+
+    /// Reads undelivered rows, those that are scheduled already among them, up to the schedule's size.
+    fn load(&self, line: &Line) -> Result<(), StoreError> {
+        let most = self.limits.delivery_scheduled;
+        let heads = self.store.queued(&line.name, 0, most + 1)?;
+        let rest = if heads.len() > most { Rest::More } else { Rest::None };
+        let now = self.clock.unix();
+        let rows = heads
+            .into_iter()
+            .map(|head| (head.row, head.conversation, due_of_stored(head.next_at, now, &self.limits)));
+        lock(&line.state).schedule.load(rows, rest);
+        Ok(())
+    }
+
+    fn work(&self, line: &Line) {
+        while let Some(row) = self.next(line) {
+            let done = catch_unwind(AssertUnwindSafe(|| self.deliver(line, row)));
+            let at = done.unwrap_or_else(|_| {
+                self.watch.fault(Fault::Send);
+                Some(self.clock.unix().plus(self.limits.delivery_backoff_most))
+            });
+            let mut state = lock(&line.state);
+            state.working -= 1;
+            match at {
+                None => state.schedule.done(row),
+                Some(at) => state.schedule.retry(row, at),
+            }
+            // Not for each row that goes: one reading brings in half a schedule.
+            let half = self.limits.delivery_scheduled / 2;
+            let behind = state.schedule.behind() && state.schedule.room() >= half;
+            let more = state.stopping || state.schedule.next_due().is_some();
+            drop(state);
+            if behind {
+                if let Err(error) = self.load(line) {
+                    log::warn!(channel = line.name.as_str(), error = error.to_string().as_str(); "cannot read the outbox");
+                }
+            }
+            if more || behind {
+                line.changed.notify_one();
+            }
+        }
+        line.changed.notify_all();
+    }
+
+    /// The next due row; `None` when delivery ends.
+    fn next(&self, line: &Line) -> Option<Row> {
+        let mut state = lock(&line.state);
+        loop {
+            if state.stopping {
+                return None;
+            }
+            let now = self.clock.unix();
+            if let Some(row) = state.schedule.next(now) {
+                state.working += 1;
+                return Some(row);
+            }
+            state = match state.schedule.next_due() {
+                None => line.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(due) => {
+                    let waited = line.changed.wait_timeout(state, due.since(now));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Delivers one row and returns when to try again; `None` when it is over.
+    fn deliver(&self, line: &Line, row: Row) -> Option<UnixMs> {
+        let outgoing = match self.store.outgoing(row) {
+            Ok(Some(outgoing)) => outgoing,
+            Ok(None) => return None,
+            Err(error) => {
+                log::warn!(channel = line.name.as_str(), error = error.to_string().as_str(); "cannot read an outbox row");
+                return Some(self.clock.unix().plus(STORE_REST));
+            }
+        };
+        let cancel = self.cancel.clone();
+        let failure = match line.channel.send(&outgoing, &cancel) {
+            Ok(()) => {
+                self.store.sent(row);
+                self.watch.sent(&line.name, &outgoing.message_id);
+                log::debug!(channel = line.name.as_str(), message_id = outgoing.message_id.as_str(); "delivered");
+                return None;
+            }
+            // The stop cut it: the row stays as it is for the next start.
+            Err(_) if cancel.raised() => return Some(self.clock.unix().plus(STORE_REST)),
+            Err(failure) => failure,
+        };
+        self.failed(line, &outgoing, failure)
+    }
+
+    fn failed(&self, line: &Line, outgoing: &Outgoing, failure: SendFailure) -> Option<UnixMs> {
+        let now = self.clock.unix();
+        let attempts = outgoing.attempts + 1;
+        let (next, reason) = match &failure {
+            SendFailure::Never { reason } => (Next::Failed, reason.as_str()),
+            SendFailure::Again { after, reason } => {
+                let random = random::number();
+                let queued_at = outgoing.queued_at;
+                (after_failure(queued_at, now, attempts, *after, random, &self.limits), reason.as_str())
+            }
+        };
+        let (channel, id) = (line.name.as_str(), outgoing.message_id.as_str());
+        match next {
+            Next::RetryAt(at) => {
+                let wait_ms = u64::try_from(at.since(now).as_millis()).unwrap_or(u64::MAX);
+                log::warn!(channel = channel, message_id = id, attempt = attempts, wait_ms = wait_ms, error = reason; "delivery failed, trying again");
+                self.store.retry(outgoing.row, at, reason);
+                Some(at)
+            }
+            Next::Failed => {
+                log::error!(channel = channel, message_id = id, attempt = attempts, error = reason; "delivery given up");
+                if let Err(error) = self.store.failed(outgoing.row, reason) {
+                    log::warn!(channel = channel, message_id = id, error = error.to_string().as_str(); "cannot note a delivery given up, the next start tries it again");
+                }
+                self.watch.send_failed(&line.name, &outgoing.message_id, reason);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Makes messages move: what is accepted is stored, run, answered and delivered. Knows plug-ins by
+//! their traits only.
+
+pub mod delivery;
+pub mod janitor;
+pub mod lanes;
+pub mod orchestrator;
+mod run;
+pub mod setup;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::base::clock::{Clock, Deadline};
+use crate::base::sync::Stop;
+use crate::channel::port::{Acceptance, Answer, Intake, Refusal};
+use crate::domain::excuse::Excuse;
+use crate::domain::ids::MessageId;
+use crate::domain::limits::Limits;
+use crate::domain::message::Inbound;
+use crate::store::{self, Accepted, Claim, Store, StoreError};
+use crate::watch::{metrics, Dropped, Fault, Watch};
+
+use delivery::Delivery;
+use lanes::Lanes;
+use setup::{Current, Setup};
+
+/// The engine. Clones share it.
+#[derive(Clone)]
+pub struct Engine(Arc<Parts>);
+
+/// What the parts of the engine share.
+struct Parts {
+    store: Arc<Store>,
+    watch: Watch,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    current: Current,
+    lanes: Lanes,
+    delivery: Arc<Delivery>,
+    stop: Stop,
+}
+
+impl Engine {
+    /// An engine over an open store. It takes messages at once; [`Engine::resume`] takes up what
+    /// an earlier process left.
+    #[must_use]
+    pub fn new(setup: Setup, store: Arc<Store>, watch: Watch, clock: Arc<dyn Clock>, limits: &Limits) -> Engine {
+        let delivery = Arc::new(Delivery::new(store.clone(), watch.clone(), clock.clone(), limits));
+        let capacities: Vec<_> = setup.capacities().collect();
+        let parts = Arc::new_cyclic(|weak: &std::sync::Weak<Parts>| {
+            let weak = weak.clone();
+            let lanes = Lanes::new(limits, clock.clone(), move |job| {
+                if let Some(parts) = weak.upgrade() {
+                    parts.perform(job);
+                }
+            });
+            lanes.set_capacities(capacities);
+            Parts {
+                store,
+                watch,
+                clock,
+                limits: limits.clone(),
+                current: Current::new(setup),
+                lanes,
+                delivery,
+                stop: Stop::new(),
+            }
+        });
+        Engine(parts)
+    }
+
+    /// The setup in force.
+    #[must_use]
+    pub fn setup(&self) -> Arc<Setup> {
+        self.0.current.load()
+    }
+
+    /// The delivery of all channels.
+    #[must_use]
+    pub fn delivery(&self) -> &Arc<Delivery> {
+        &self.0.delivery
+    }
+
+    /// The lanes, whose timer needs a thread.
+    #[must_use]
+    pub fn lanes(&self) -> &Lanes {
+        &self.0.lanes
+    }
+
+    /// Queues the messages that an earlier process accepted and did not finish.
+    ///
+    /// # Errors
+    /// The store's, when they cannot be read.
+    pub fn resume(&self) -> Result<usize, StoreError> {
+        let setup = self.setup();
+        let open = self.0.store.open_conversations()?;
+        for (conversation, _) in &open {
+            self.0.lanes.queue(conversation, &setup.needs_of(conversation));
+        }
+        Ok(open.len())
+    }
+
+    /// Stops: runs may go on for a while, then deliveries; what is left stays in the store. Says
+    /// how many runs were cut. The channels must have stopped taking messages before.
+    ///
+    /// Blocks: for `limits.stop_runs` and `limits.stop_deliveries` at most, and the moment that
+    /// cut connections take.
+    pub fn stop(&self) -> usize {
+        let parts = &self.0;
+        parts.lanes.close();
+        let left = parts.lanes.drained(Deadline::after(Instant::now(), parts.limits.stop_runs));
+        parts.stop.raise();
+        parts.lanes.cancel_all();
+        // Cut runs give their messages back; what is stuck in a name look-up is not waited for.
+        let _ = parts.lanes.drained(Deadline::after(Instant::now(), parts.limits.stop_cut));
+        parts.delivery.stop(Deadline::after(Instant::now(), parts.limits.stop_deliveries));
+        left
+    }
+}
+
+impl Intake for Engine {
+    fn accept(&self, inbound: Inbound) -> Result<Acceptance, Refusal> {
+        let parts = &self.0;
+        let conversation = inbound.conversation.clone();
+        let channel = conversation.channel.clone();
+        let setup = parts.current.load();
+        let needs = setup.needs_of(&conversation);
+        let ticket = parts.lanes.begin(&conversation, &needs);
+        let claim = if ticket.is_some() { Claim::IfIdle } else { Claim::No };
+        let busy = store::Excuse {
+            text: Excuse::Busy.text(inbound.language),
+            sender_name: setup.brain_of(&conversation).map_or("Korvun", |live| live.shown_name()).to_owned(),
+        };
+        let accepted = parts.store.accept(&inbound, claim, &busy);
+        let mut work = None;
+        let mut waits = false;
+        let answer = match accepted {
+            Ok(Accepted::New { message_id, work: claimed, .. }) => {
+                waits = claimed.is_none();
+                work = claimed;
+                parts.watch.received(&channel, &message_id);
+                self.turns_stored(1);
+                Ok(Acceptance::New(message_id))
+            }
+            Ok(Accepted::Busy { message_id, outgoing }) => {
+                parts.watch.received(&channel, &message_id);
+                self.turns_stored(2);
+                parts.delivery.push(&outgoing);
+                Ok(Acceptance::New(message_id))
+            }
+            Ok(Accepted::Duplicate { message_id }) => {
+                parts.watch.deduped(&channel);
+                Ok(Acceptance::Repeated(message_id))
+            }
+            Ok(Accepted::Full) => {
+                parts.watch.dropped(&channel, Dropped::QueueFull);
+                Err(Refusal::Full)
+            }
+            Err(error) => {
+                log::error!(channel = channel.as_str(), error = error.to_string().as_str(); "cannot store a message, its sender was told to come again");
+                parts.watch.dropped(&channel, Dropped::Store);
+                parts.watch.fault(Fault::Store);
+                Err(Refusal::Store)
+            }
+        };
+        match (ticket, work) {
+            (Some(ticket), Some(work)) => parts.lanes.start(ticket, work),
+            (Some(ticket), None) => parts.lanes.finish(&ticket, waits, &needs),
+            (None, _) if waits => parts.lanes.queue(&conversation, &needs),
+            (None, _) => {}
+        }
+        answer
+    }
+
+    fn answer(&self, message: &MessageId) -> Option<Answer> {
+        let state = self.0.store.message(message).unwrap_or_else(|error| {
+            log::warn!(error = error.to_string().as_str(); "cannot look up an answer");
+            None
+        });
+        let store::Answer { message_id, role, sender_name, text } = state?.answer?;
+        Some(Answer { message_id, role, sender_name, text })
+    }
+}
+
+impl Engine {
+    fn turns_stored(&self, turns: u64) {
+        if self.0.store.health().durable {
+            self.0.watch.metrics.add(&metrics::TURNS_PERSISTED, &[], turns);
+        }
+    }
+}

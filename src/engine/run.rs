@@ -1,0 +1,317 @@
+//! The work on one message, on a run thread: claim it, ask its brain, commit the answer.
+//! Whatever happens, the message ends in a stored answer, an honest sentence, or another attempt.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::base::backoff::Backoff;
+use crate::domain::brain::Sensitivity;
+use crate::domain::completion::FailureKind;
+use crate::domain::excuse::{self, Excuse};
+use crate::domain::message::{Outcome, Role};
+use crate::domain::prompt;
+use crate::store::{Audience, Finish, Finished, Reply, StoreError, Work};
+use crate::watch::board::ModelState;
+use crate::watch::{metrics, Fault, RunFinished};
+
+use super::lanes::{Job, Needs, Ticket};
+use super::orchestrator::{self, Decision, Report};
+use super::setup::{LiveBrain, Setup};
+use super::Parts;
+
+/// Between tries to write an answer that the store refuses: a full disk is cleared by a person.
+const STORE_BACKOFF: Backoff =
+    Backoff { first: Duration::from_millis(500), most: Duration::from_secs(30) };
+
+/// How a run ends.
+struct Ending<'a> {
+    outcome: Outcome,
+    /// The counted word; differs from the outcome's only for what it cannot say.
+    word: &'static str,
+    reply: Option<Reply>,
+    live: Option<&'a LiveBrain>,
+    model: String,
+    left_out: u32,
+    asking: Duration,
+}
+
+/// One run as it goes.
+struct Run<'a> {
+    ticket: &'a Ticket,
+    work: &'a Work,
+    needs: &'a Needs,
+    started: Instant,
+}
+
+impl Parts {
+    /// Performs one run to its end.
+    ///
+    /// Blocks: until the brain's answer timeout at most; longer only while the store refuses the answer.
+    pub(super) fn perform(&self, job: Job) {
+        let setup = self.current.load();
+        let Job { ticket, work, overdue } = job;
+        let needs = setup.needs_of(&ticket.conversation);
+        let work = match work.map_or_else(|| self.store.claim(&ticket.conversation), |work| Ok(Some(work))) {
+            Ok(Some(work)) => work,
+            Ok(None) => return self.lanes.finish(&ticket, false, &needs),
+            Err(error) => {
+                log::error!(error = error.to_string().as_str(); "cannot claim a message from the store");
+                self.watch.fault(Fault::Store);
+                let stopping = self.stop.wait(STORE_BACKOFF.first);
+                return self.lanes.finish(&ticket, !stopping, &needs);
+            }
+        };
+        let run = Run { ticket: &ticket, work: &work, needs: &needs, started: self.clock.now() };
+        self.watch.metrics.shift(&metrics::RUNS_IN_PROGRESS, &[], 1.0);
+        if catch_unwind(AssertUnwindSafe(|| self.run(&setup, &run, overdue))).is_err() {
+            self.failed(&setup, &run);
+        }
+        self.watch.metrics.shift(&metrics::RUNS_IN_PROGRESS, &[], -1.0);
+    }
+
+    fn run(&self, setup: &Setup, run: &Run<'_>, overdue: bool) {
+        let work = run.work;
+        let Some(live) = setup.brain_of(&work.conversation) else {
+            self.watch.fault(Fault::Route);
+            return self.excuse(run, None, Excuse::NoRoute);
+        };
+        if work.attempt > self.limits.attempts {
+            log::error!(
+                message_id = work.message_id.as_str(), channel = work.conversation.channel.as_str(), attempts = self.limits.attempts;
+                "message set aside: each attempt at it ended this process or failed"
+            );
+            return self.excuse(run, Some(live), Excuse::SetAside);
+        }
+        if let (true, Some(kind)) = (work.text.trim().is_empty(), &work.attachment) {
+            return self.excuse(run, Some(live), Excuse::CannotRead { kind: kind.clone() });
+        }
+        if overdue {
+            return self.excuse(run, Some(live), Excuse::TooLate);
+        }
+        match self.prompt(live, work) {
+            Ok(prompt) => self.ask(run, live, &prompt),
+            Err(error) => {
+                log::error!(error = error.to_string().as_str(); "cannot read a conversation's history");
+                self.failed(setup, run);
+            }
+        }
+    }
+
+    /// The prompt of a message: persona, what this brain may see of what was said, the message.
+    fn prompt(&self, live: &LiveBrain, work: &Work) -> Result<crate::domain::completion::Prompt, StoreError> {
+        let history = if self.store.health().durable {
+            self.store.history(&work.conversation, work.turn, live.brain.history_turns, audience_of(live))?
+        } else {
+            Vec::new()
+        };
+        Ok(prompt::build(&live.brain, &history, work))
+    }
+
+    fn ask(&self, run: &Run<'_>, live: &Arc<LiveBrain>, prompt: &crate::domain::completion::Prompt) {
+        let brain = &live.brain;
+        let report = |report: &Report<'_>| {
+            let model = &brain.models[report.model];
+            let failure = report.failure.map(|failure| failure.kind);
+            self.watch.attempt(
+                model.provider.as_str(),
+                model.model_id.as_str(),
+                report.elapsed,
+                failure,
+                report.will_retry,
+            );
+            match failure {
+                Some(FailureKind::Cancelled) => {}
+                Some(kind) => {
+                    self.watch.board.set_model(&brain.name, report.model, ModelState::Failing);
+                    let detail = report.failure.map_or("", |failure| failure.detail.as_str());
+                    log::warn!(
+                        brain = brain.name.as_str(), provider = model.provider.as_str(), model = model.model_id.as_str(),
+                        kind = kind.word(), will_retry = report.will_retry, error = detail;
+                        "model attempt failed"
+                    );
+                }
+                None => self.watch.board.set_model(&brain.name, report.model, ModelState::Ok),
+            }
+        };
+        let asked = self.clock.now();
+        orchestrator::answer(
+            &orchestrator::Question {
+                brain,
+                providers: &live.providers,
+                prompt,
+                deadline: run.ticket.deadline,
+                cancel: &run.ticket.cancel,
+                clock: &*self.clock,
+                limits: &self.limits,
+            },
+            &report,
+            |decision| self.decided(run, live, decision, asked),
+        );
+    }
+
+    /// Commits what the models came to. Called before stragglers are joined.
+    fn decided(&self, run: &Run<'_>, live: &LiveBrain, decision: Decision, asked: Instant) {
+        let asking = self.clock.now().saturating_duration_since(asked);
+        let Some(won) = decision.won else {
+            if run.ticket.cancel.raised() {
+                return self.cut(run);
+            }
+            return self.end(
+                run,
+                Ending {
+                    outcome: Outcome::Excused,
+                    word: Outcome::Excused.word(),
+                    reply: Some(self.sentence(&decision.excuse, run.work, Some(live))),
+                    live: Some(live),
+                    model: String::new(),
+                    left_out: decision.left_out,
+                    asking,
+                },
+            );
+        };
+        let mut text = won.text;
+        if won.cut {
+            text.push_str("\n\n");
+            text.push_str(&Excuse::CutMark.text(run.work.language));
+        }
+        let reply = Reply {
+            role: Role::Assistant,
+            sender_name: live.shown_name().to_owned(),
+            brain: Some(live.brain.name.as_str().to_owned()),
+            text,
+        };
+        self.end(
+            run,
+            Ending {
+                outcome: Outcome::Answered,
+                word: Outcome::Answered.word(),
+                reply: Some(reply),
+                live: Some(live),
+                model: live.brain.models[won.model].model_id.as_str().to_owned(),
+                left_out: decision.left_out,
+                asking,
+            },
+        );
+    }
+
+    fn sentence(&self, excuse: &Excuse, work: &Work, live: Option<&LiveBrain>) -> Reply {
+        Reply {
+            role: Role::System,
+            sender_name: live.map_or("Korvun", |live| live.shown_name()).to_owned(),
+            brain: live.map(|live| live.brain.name.as_str().to_owned()),
+            text: excuse.text(work.language),
+        }
+    }
+
+    fn excuse(&self, run: &Run<'_>, live: Option<&LiveBrain>, excuse: Excuse) {
+        let outcome =
+            if excuse == Excuse::SetAside { Outcome::SetAside } else { Outcome::Excused };
+        self.end(
+            run,
+            Ending {
+                outcome,
+                word: outcome.word(),
+                reply: Some(self.sentence(&excuse, run.work, live)),
+                live,
+                model: String::new(),
+                left_out: 0,
+                asking: Duration::ZERO,
+            },
+        );
+    }
+
+    /// Commits an ending, hands the reply to delivery, gives lane and places back, and says so.
+    /// While the store refuses, the answer is held and tried again: a full disk loses no answer.
+    fn end(&self, run: &Run<'_>, ending: Ending<'_>) {
+        // What no brain had is fit for whom the next brain is fit: unknown, hence private.
+        let audience = ending.live.map_or(Audience::Private, audience_of);
+        let mut tries = 0;
+        let finished = loop {
+            let finish = Finish { outcome: ending.outcome, reply: ending.reply.clone(), audience };
+            match self.store.finish(run.work.row, finish) {
+                Ok(finished) => break finished,
+                Err(error) => {
+                    tries += 1;
+                    log::error!(message_id = run.work.message_id.as_str(), attempt = tries, error = error.to_string().as_str(); "cannot store an answer, it is held and tried again");
+                    self.watch.fault(Fault::Store);
+                    if self.stop.wait(STORE_BACKOFF.wait(tries, u32::MAX)) {
+                        // The message stays claimed in the store; the next start takes it up again.
+                        return self.lanes.finish(run.ticket, false, run.needs);
+                    }
+                }
+            }
+        };
+        let (outgoing, waiting) = match finished {
+            Finished::Closed { outgoing, waiting } => (outgoing, waiting),
+            // The first try was stored after all, though its confirmation was lost.
+            Finished::NotWorking { outgoing, .. } => (outgoing, 1),
+            Finished::Gone => (None, 1),
+        };
+        if let Some(outgoing) = &outgoing {
+            self.delivery.push(outgoing);
+            if self.store.health().durable {
+                self.watch.metrics.add(&metrics::TURNS_PERSISTED, &[], 1);
+            }
+        }
+        self.lanes.finish(run.ticket, waiting > 0, run.needs);
+        self.say(run, &ending);
+    }
+
+    fn say(&self, run: &Run<'_>, ending: &Ending<'_>) {
+        let Some(live) = ending.live else { return };
+        let latency = self.clock.now().saturating_duration_since(run.started);
+        self.watch.run_finished(&RunFinished {
+            message_id: &run.work.message_id,
+            channel: &run.work.conversation.channel,
+            brain: &live.brain.name,
+            policy: live.brain.policy.as_ref().map_or("", |policy| policy.kind.word()),
+            model: &ending.model,
+            dropped: live.providers.iter().filter(|provider| provider.is_none()).count(),
+            left_out: ending.left_out,
+            outcome: ending.word,
+            latency,
+            overhead: latency.saturating_sub(ending.asking),
+        });
+    }
+
+    /// A stop that was asked for has cut this run: its message and its attempt are given back.
+    fn cut(&self, run: &Run<'_>) {
+        if let Err(error) = self.store.give_back(run.work.row) {
+            log::warn!(message_id = run.work.message_id.as_str(), error = error.to_string().as_str(); "cannot give a message back to the inbox, the next start takes it up");
+        }
+        self.lanes.finish(run.ticket, false, run.needs);
+    }
+
+    /// A fault of Korvun's own: the message is tried again, the attempt stays counted.
+    fn failed(&self, setup: &Setup, run: &Run<'_>) {
+        self.watch.fault(Fault::Run);
+        if let Some(live) = setup.brain_of(&run.work.conversation) {
+            self.say(
+                run,
+                &Ending {
+                    outcome: Outcome::Excused,
+                    word: "failed",
+                    reply: None,
+                    live: Some(live),
+                    model: String::new(),
+                    left_out: 0,
+                    asking: Duration::ZERO,
+                },
+            );
+        }
+        let stopping = self.stop.wait(STORE_BACKOFF.wait(run.work.attempt, u32::MAX));
+        if let Err(error) = self.store.put_back(run.work.row) {
+            log::error!(message_id = run.work.message_id.as_str(), error = error.to_string().as_str(); "cannot put a message back into the inbox, the next start takes it up");
+        }
+        self.lanes.finish(run.ticket, !stopping, run.needs);
+    }
+}
+
+/// For whom what a brain had is fit.
+fn audience_of(live: &LiveBrain) -> Audience {
+    match live.brain.sensitivity {
+        Sensitivity::Public => Audience::Public,
+        Sensitivity::Private => Audience::Private,
+    }
+}

@@ -1,0 +1,294 @@
+//! Ollama by its native API (Ollama docs, `api.md`): `/api/chat` and `/api/show`. Runs on the thread
+//! of the run; sends a model of a private brain nothing before it has told where it runs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use serde_json::{json, Map, Value};
+
+use super::endpoint::{Endpoint, Told};
+use super::placeholder::{strip, Fitter};
+use super::Provider;
+use crate::base::clock::Deadline;
+use crate::base::secret::Secret;
+use crate::base::sync::lock;
+use crate::domain::brain::{Model, Sensitivity};
+use crate::domain::completion::{Completion, Failure, FailureKind, ModelFacts, Prompt};
+use crate::net::cancel::Cancel;
+use crate::net::http::{Response, Wire};
+
+/// Tokens of context where the file does not say: what Ollama itself takes on a small machine.
+const CONTEXT_TOKENS: u32 = 4096;
+
+/// One model of an Ollama server.
+#[derive(Debug)]
+pub(super) struct Ollama {
+    endpoint: Endpoint,
+    model_id: String,
+    options: Map<String, Value>,
+    keep_alive: Option<Value>,
+    think: Option<Value>,
+    sensitivity: Sensitivity,
+    known: Mutex<Option<Known>>,
+    fitter: Mutex<Fitter>,
+    warned: AtomicBool,
+}
+
+/// What `/api/show` said, and when.
+#[derive(Clone, Debug)]
+struct Known {
+    facts: ModelFacts,
+    at: Instant,
+}
+
+impl Ollama {
+    pub(super) fn new(
+        model: &Model,
+        sensitivity: Sensitivity,
+        key: Option<&Secret>,
+        wire: &Wire,
+    ) -> Ollama {
+        Ollama {
+            endpoint: Endpoint::new(model, sensitivity, key, wire),
+            model_id: model.model_id.as_str().to_owned(),
+            options: model.options.clone(),
+            keep_alive: model.keep_alive.clone(),
+            think: model.think.clone(),
+            sensitivity,
+            known: Mutex::new(None),
+            fitter: Mutex::new(Fitter::new()),
+            warned: AtomicBool::new(false),
+        }
+    }
+
+    /// What is known of the model, asked anew when it is too old.
+    fn facts(&self, deadline: Deadline, cancel: &Cancel) -> Result<ModelFacts, Failure> {
+        let known = lock(&self.known).clone();
+        let kept = self.endpoint.limits().model_facts_kept;
+        let facts = match known {
+            Some(known) if self.endpoint.now().duration_since(known.at) < kept => known.facts,
+            Some(known) if self.sensitivity == Sensitivity::Public => {
+                // Nothing hangs on it here but the context's length, which seldom changes.
+                self.look(deadline, cancel).unwrap_or(known.facts)
+            }
+            _ => self.look(deadline, cancel)?,
+        };
+        match &facts.remote {
+            Some(host) if self.sensitivity == Sensitivity::Private => Err(self.elsewhere(host)),
+            _ => Ok(facts),
+        }
+    }
+
+    fn remember(&self, facts: &ModelFacts) {
+        *lock(&self.known) = Some(Known {
+            facts: facts.clone(),
+            at: self.endpoint.now(),
+        });
+    }
+
+    fn elsewhere(&self, host: &str) -> Failure {
+        self.endpoint.failure(
+            FailureKind::Shield,
+            &format!(
+                "the model {} runs on {host}, not on this server: a private brain does not ask it",
+                self.model_id
+            ),
+        )
+    }
+
+    /// The same in every call to the model: another value would have it loaded anew.
+    fn context_tokens(&self, facts: &ModelFacts) -> u32 {
+        self.options
+            .get("num_ctx")
+            .and_then(|value| u32::try_from(value.as_u64()?).ok())
+            .unwrap_or_else(|| {
+                facts
+                    .context_tokens
+                    .unwrap_or(CONTEXT_TOKENS)
+                    .min(CONTEXT_TOKENS)
+            })
+    }
+
+    fn request(&self, messages: Vec<Value>, context_tokens: u32) -> Value {
+        let mut options = self.options.clone();
+        options.insert("num_ctx".into(), context_tokens.into());
+        let mut body = json!({
+            "model": self.model_id,
+            "messages": messages,
+            "stream": false,
+            "options": options,
+        });
+        if let Some(keep_alive) = &self.keep_alive {
+            body["keep_alive"] = keep_alive.clone();
+        }
+        if let Some(think) = &self.think {
+            body["think"] = think.clone();
+        }
+        body
+    }
+
+    /// The JSON of a successful `/api/chat`.
+    fn chat_answer(
+        &self,
+        body: &Value,
+        deadline: Deadline,
+        cancel: &Cancel,
+    ) -> Result<Value, Failure> {
+        let response = self
+            .endpoint
+            .send("/api/chat", Some(body), deadline, cancel)?;
+        if !(200..300).contains(&response.status) {
+            return Err(self.refusal(&response));
+        }
+        let answer = self.endpoint.json(&response)?;
+        if let Some(error) = answer.get("error") {
+            return Err(self.endpoint.told(500, &Told::of(error)));
+        }
+        if let Some(host) = remote(&answer) {
+            let mut facts = self.known().unwrap_or_default();
+            facts.remote = Some(host.clone());
+            self.remember(&facts);
+            if self.sensitivity == Sensitivity::Private {
+                return Err(self.elsewhere(&host));
+            }
+        }
+        Ok(answer)
+    }
+
+    fn refusal(&self, response: &Response) -> Failure {
+        let mut failure = self.endpoint.refusal(response);
+        if model_not_found(response) {
+            failure.detail = format!(
+                "the model {} is not on {}: run `ollama pull {}`",
+                self.model_id,
+                self.endpoint.shown(),
+                self.model_id
+            );
+        }
+        failure
+    }
+}
+
+impl Provider for Ollama {
+    fn chat(
+        &self,
+        prompt: &Prompt,
+        deadline: Deadline,
+        cancel: &Cancel,
+    ) -> Result<Completion, Failure> {
+        let facts = self.facts(deadline, cancel)?;
+        let context_tokens = self.context_tokens(&facts);
+        let fitted = lock(&self.fitter).fit(prompt, context_tokens);
+        let messages = fitted
+            .said
+            .iter()
+            .map(|said| json!({"role": said.by.role(), "content": said.text}))
+            .collect();
+        let answer = self.chat_answer(&self.request(messages, context_tokens), deadline, cancel)?;
+        if let Some(tokens) = answer["prompt_eval_count"]
+            .as_u64()
+            .and_then(|tokens| u32::try_from(tokens).ok())
+        {
+            lock(&self.fitter).learn(fitted.estimated_tokens, tokens);
+        }
+        let content = answer["message"]["content"].as_str().ok_or_else(|| {
+            self.endpoint.failure(
+                FailureKind::Body,
+                "the answer of /api/chat has no message.content",
+            )
+        })?;
+        if answer["done"] == Value::Bool(false) {
+            return Err(self
+                .endpoint
+                .failure(FailureKind::Body, "the answer of /api/chat is unfinished"));
+        }
+        let cut = answer["done_reason"] == "length";
+        let text = strip(content);
+        if text.trim().is_empty() {
+            return Err(self.endpoint.failure(
+                FailureKind::Empty,
+                if cut {
+                    "the model's length limit left no words of an answer"
+                } else {
+                    "the model answered with nothing"
+                },
+            ));
+        }
+        Ok(Completion {
+            text,
+            cut,
+            left_out: fitted.left_out,
+        })
+    }
+
+    fn known(&self) -> Option<ModelFacts> {
+        lock(&self.known).as_ref().map(|known| known.facts.clone())
+    }
+
+    fn look(&self, deadline: Deadline, cancel: &Cancel) -> Result<ModelFacts, Failure> {
+        let body = json!({"model": self.model_id});
+        let response = self
+            .endpoint
+            .send("/api/show", Some(&body), deadline, cancel)?;
+        let facts = match response.status {
+            200..=299 => facts(&self.endpoint.json(&response)?),
+            // A server that has no such question: what the file declares is all there is.
+            405 | 501 => ModelFacts::default(),
+            404 if !model_not_found(&response) => ModelFacts::default(),
+            _ => return Err(self.refusal(&response)),
+        };
+        if !(200..300).contains(&response.status) && !self.warned.swap(true, Ordering::Relaxed) {
+            log::warn!(
+                model = self.model_id.as_str(), server:% = self.endpoint.shown(), status = response.status;
+                "server_does_not_tell_where_the_model_runs"
+            );
+        }
+        self.remember(&facts);
+        Ok(facts)
+    }
+
+    fn warm_up(&self, deadline: Deadline, cancel: &Cancel) -> Result<(), Failure> {
+        let facts = self.facts(deadline, cancel)?;
+        // Without messages the server only loads the model.
+        let body = self.request(Vec::new(), self.context_tokens(&facts));
+        self.chat_answer(&body, deadline, cancel).map(|_| ())
+    }
+}
+
+/// Ollama's own `model 'x' not found`, as against any other 404.
+fn model_not_found(response: &Response) -> bool {
+    let told = Told::read(&response.body).text.to_lowercase();
+    response.status == 404 && told.contains("model") && told.contains("not found")
+}
+
+/// Where the model really runs, by `/api/show` or an answer.
+fn remote(answer: &Value) -> Option<String> {
+    ["remote_host", "remote_model"]
+        .iter()
+        .filter_map(|key| answer.get(key)?.as_str())
+        .find(|value| !value.is_empty())
+        .map(str::to_owned)
+}
+
+fn facts(shown: &Value) -> ModelFacts {
+    let info = shown["model_info"].as_object();
+    let context_tokens = info.and_then(|info| {
+        let architecture = info.get("general.architecture").and_then(Value::as_str);
+        let own = architecture.and_then(|name| info.get(&format!("{name}.context_length")));
+        let any = || {
+            info.iter()
+                .find(|(key, _)| key.ends_with(".context_length"))
+                .map(|(_, value)| value)
+        };
+        let tokens = own.or_else(any)?.as_u64()?;
+        u32::try_from(tokens).ok().filter(|tokens| *tokens > 0)
+    });
+    ModelFacts {
+        context_tokens,
+        tools: shown["capabilities"]
+            .as_array()
+            .map(|all| all.iter().any(|word| word == "tools")),
+        remote: remote(shown),
+    }
+}
