@@ -1,14 +1,11 @@
 //! The integration tests, one crate.
-#![allow(clippy::unwrap_used)]
-
-mod durability;
-mod lanes;
-mod support;
-mod webhook;
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod durability;
 mod floors;
 mod front;
+mod lanes;
 mod providers;
 mod store;
 mod support;
+mod webhook;

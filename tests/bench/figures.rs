@@ -23,13 +23,17 @@ impl Table {
     /// Adds a row.
     pub fn row(&mut self, name: &str, value: f64, unit: &str, bound: Bound) {
         println!("  {name}: {} {unit}", short(value));
-        self.rows.push((name.to_owned(), unit.to_owned(), value, bound));
+        self.rows
+            .push((name.to_owned(), unit.to_owned(), value, bound));
     }
 
     /// Prints it; whether every bound holds.
     pub fn print(&self) -> bool {
         let mut holds = true;
-        println!("\n{:<58} {:>12} {:>14}  {:<6} unit", "figure", "measured", "bound", "");
+        println!(
+            "\n{:<58} {:>12} {:>14}  {:<6} unit",
+            "figure", "measured", "bound", ""
+        );
         for (name, unit, value, bound) in &self.rows {
             let (limit, verdict) = match bound {
                 Bound::Most(most) => (format!("<= {}", short(*most)), value <= most),
@@ -42,7 +46,10 @@ impl Table {
                 (_, false) => "MISS",
             };
             holds &= verdict;
-            println!("{name:<58} {:>12} {limit:>14}  {word:<6} {unit}", short(*value));
+            println!(
+                "{name:<58} {:>12} {limit:>14}  {word:<6} {unit}",
+                short(*value)
+            );
         }
         holds
     }
@@ -64,5 +71,7 @@ pub fn percentile(samples: &[Duration], rank: f64) -> f64 {
     sorted.sort_unstable();
     let last = sorted.len().saturating_sub(1);
     let at = (last as f64 * rank).round() as usize;
-    sorted.get(at).map_or(f64::NAN, |value| value.as_secs_f64() * 1000.0)
+    sorted
+        .get(at)
+        .map_or(f64::NAN, |value| value.as_secs_f64() * 1000.0)
 }

@@ -35,15 +35,21 @@ pub fn owners(file: &[u8]) -> Option<Owners> {
         return None;
     }
     let sections = sections(file)?;
-    let mut told = Owners { stripped: file.len(), ..Owners::default() };
+    let mut told = Owners {
+        stripped: file.len(),
+        ..Owners::default()
+    };
     for section in &sections {
         if section.flags & LOADED != 0 && section.kind != NO_BITS {
             told.sections.push((section.name.to_owned(), section.size));
-        } else if [".symtab", ".strtab"].contains(&section.name) || section.name.starts_with(".debug") {
+        } else if [".symtab", ".strtab"].contains(&section.name)
+            || section.name.starts_with(".debug")
+        {
             told.stripped -= section.size;
         }
     }
-    told.sections.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+    told.sections
+        .sort_by_key(|(_, size)| std::cmp::Reverse(*size));
     let table = sections.iter().find(|section| section.kind == SYMBOLS)?;
     let names = sections.get(table.link)?;
     told.code = code(file, table, names)?;
@@ -52,7 +58,12 @@ pub fn owners(file: &[u8]) -> Option<Owners> {
 
 fn number(file: &[u8], at: usize, bytes: usize) -> Option<u64> {
     let slice = file.get(at..at + bytes)?;
-    Some(slice.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    Some(
+        slice
+            .iter()
+            .rev()
+            .fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+    )
 }
 
 fn word(file: &[u8], at: usize) -> Option<usize> {
@@ -67,7 +78,10 @@ fn text(file: &[u8], at: usize) -> Option<&str> {
 
 fn sections(file: &[u8]) -> Option<Vec<Section<'_>>> {
     let (start, size) = (word(file, 0x28)?, number(file, 0x3a, 2)? as usize);
-    let (count, names) = (number(file, 0x3c, 2)? as usize, number(file, 0x3e, 2)? as usize);
+    let (count, names) = (
+        number(file, 0x3c, 2)? as usize,
+        number(file, 0x3e, 2)? as usize,
+    );
     let names = word(file, start + names * size + 0x18)?;
     (0..count)
         .map(|index| {
@@ -103,7 +117,9 @@ fn code(file: &[u8], table: &Section<'_>, names: &Section<'_>) -> Option<Vec<(St
         // Identical functions are folded onto one address: counted once.
         if info & 0xf == FUNCTION && size > 0 && seen.insert(value) {
             let local = info >> 4 == 0;
-            *sums.entry(owner(name, if local { source } else { "" })).or_default() += size;
+            *sums
+                .entry(owner(name, if local { source } else { "" }))
+                .or_default() += size;
         }
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
@@ -122,7 +138,20 @@ fn owner(symbol: &str, source: &str) -> String {
     if symbol.starts_with("sqlite3") || source.starts_with("sqlite3") {
         return "sqlite (C)".to_owned();
     }
-    if symbol.contains("ring_core") || ["bcm", "curve25519", "crypto.c", "ecp", "p256", "montgomery", "aes_nohw", "x86_64"].iter().any(|part| source.contains(part)) {
+    if symbol.contains("ring_core")
+        || [
+            "bcm",
+            "curve25519",
+            "crypto.c",
+            "ecp",
+            "p256",
+            "montgomery",
+            "aes_nohw",
+            "x86_64",
+        ]
+        .iter()
+        .any(|part| source.contains(part))
+    {
         return "ring (C and assembly)".to_owned();
     }
     "other C and run time".to_owned()
@@ -141,9 +170,13 @@ fn legacy(rest: &str) -> Option<&str> {
     let starts = part.split("..").collect::<Vec<_>>();
     // Every `crate..` is followed by a path; take the last name before the first `..`.
     let first = starts.first()?;
-    let name = first.rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next()?;
+    let name = first
+        .rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+        .next()?;
     let name = name.trim_start_matches('_');
-    (starts.len() > 1 && !name.is_empty()).then_some(name).or(Some("core"))
+    (starts.len() > 1 && !name.is_empty())
+        .then_some(name)
+        .or(Some("core"))
 }
 
 /// The first crate root, `C` with an optional `sHASH_` and a counted name, of a v0 symbol.
@@ -153,8 +186,12 @@ fn v0(rest: &str) -> Option<&str> {
         if let Some(hash) = tail.strip_prefix('s') {
             tail = &hash[hash.find('_')? + 1..];
         }
-        let Some(digits) = tail.find(|letter: char| !letter.is_ascii_digit()) else { continue };
-        let Ok(length) = tail[..digits].parse::<usize>() else { continue };
+        let Some(digits) = tail.find(|letter: char| !letter.is_ascii_digit()) else {
+            continue;
+        };
+        let Ok(length) = tail[..digits].parse::<usize>() else {
+            continue;
+        };
         let name = tail[digits..].strip_prefix('_').unwrap_or(&tail[digits..]);
         if let Some(name) = name.get(..length) {
             return Some(name);

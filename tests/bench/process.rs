@@ -37,7 +37,11 @@ fn activity(pid: u32) -> (u64, u64) {
         sum.0 += field(&status, "voluntary_ctxt_switches:").unwrap_or(0);
         sum.0 += field(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
         let spent = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-        sum.1 += spent.split(' ').next().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        sum.1 += spent
+            .split(' ')
+            .next()
+            .and_then(|text| text.parse::<u64>().ok())
+            .unwrap_or(0);
     }
     sum
 }
@@ -50,7 +54,10 @@ pub fn idle(pid: u32, window: Duration) -> (f64, f64) {
     let seconds = start.elapsed().as_secs_f64();
     let (wakes_after, spent_after) = activity(pid);
     let per_second = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
-    (per_second(wakes, wakes_after), per_second(spent, spent_after) / 1e9 * 100.0)
+    (
+        per_second(wakes, wakes_after),
+        per_second(spent, spent_after) / 1e9 * 100.0,
+    )
 }
 
 /// Bytes that the process has had written to disk.
@@ -87,12 +94,19 @@ pub fn syncs(pid: u32, folder: &Path, work: impl FnOnce()) -> Option<u64> {
     }
     let _ = tracer.wait();
     let text = fs::read_to_string(out).ok()?;
-    Some(text.lines().filter(|line| line.contains("sync(") || line.contains("sync resumed")).filter(|line| line.contains(" = ")).count() as u64)
+    Some(
+        text.lines()
+            .filter(|line| line.contains("sync(") || line.contains("sync resumed"))
+            .filter(|line| line.contains(" = "))
+            .count() as u64,
+    )
 }
 
 /// Whether every thread of the process has a tracer.
 fn traced(pid: u32) -> bool {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
     tasks.flatten().all(|task| {
         let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
         field(&status, "TracerPid:").unwrap_or(0) > 0

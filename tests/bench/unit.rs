@@ -23,14 +23,34 @@ pub struct Unit {
 impl Unit {
     /// Its database lies in `folder`, on the disk of the daemon's.
     pub fn new(folder: &Path) -> Unit {
-        let server = Server::start("127.0.0.1:0", |_| Reply::Send(200, "application/json", String::new(), b"{\"message_id\":\"1\"}".to_vec()));
+        let server = Server::start("127.0.0.1:0", |_| {
+            Reply::Send(
+                200,
+                "application/json",
+                String::new(),
+                b"{\"message_id\":\"1\"}".to_vec(),
+            )
+        });
         let client = Client::new(server.addr(), Duration::from_secs(10));
         let body = br#"{"sender_id":"tester","conversation_id":"c1","text":"a message of a usual length, say"}"#;
-        let ask = request("POST", "/webhook", "127.0.0.1", &[("Content-Type", "application/json")], body);
+        let ask = request(
+            "POST",
+            "/webhook",
+            "127.0.0.1",
+            &[("Content-Type", "application/json")],
+            body,
+        );
         let db = Connection::open(folder.join("unit.db")).expect("database of the unit");
         db.execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE unit(id INTEGER PRIMARY KEY, text TEXT)")
             .expect("prepare the unit");
-        Unit { _server: server, client, ask, db, count: 0, samples: Vec::new() }
+        Unit {
+            _server: server,
+            client,
+            ask,
+            db,
+            count: 0,
+            samples: Vec::new(),
+        }
     }
 
     /// Takes `count` samples.
@@ -42,7 +62,10 @@ impl Unit {
             let after = Instant::now();
             self.count += 1;
             self.db
-                .execute("INSERT INTO unit VALUES(?1, 'a message of a usual length, say')", [self.count])
+                .execute(
+                    "INSERT INTO unit VALUES(?1, 'a message of a usual length, say')",
+                    [self.count],
+                )
                 .expect("commit of the unit");
             self.samples.push((after - start, after.elapsed()));
         }
@@ -50,6 +73,9 @@ impl Unit {
 
     /// The sums.
     pub fn sums(&self) -> Vec<Duration> {
-        self.samples.iter().map(|(trip, commit)| *trip + *commit).collect()
+        self.samples
+            .iter()
+            .map(|(trip, commit)| *trip + *commit)
+            .collect()
     }
 }

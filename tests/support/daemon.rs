@@ -48,7 +48,10 @@ impl Site {
     /// `sink_url`, a database, the admin surface. The folder lies in `under`.
     pub fn new(binary: &str, under: &Path, model_url: &str, sink_url: &str) -> Site {
         fs::create_dir_all(under).expect("folder for sites");
-        let folder = tempfile::Builder::new().prefix("site-").tempdir_in(under).expect("folder of a site");
+        let folder = tempfile::Builder::new()
+            .prefix("site-")
+            .tempdir_in(under)
+            .expect("folder of a site");
         let host = own_host();
         let (webhook, admin) = (format!("{host}:8090"), format!("{host}:2112"));
         let config = json!({
@@ -61,8 +64,12 @@ impl Site {
             "observability": {"addr": admin},
             "admin": {"token_env": "T_ADMIN"}
         });
-        let env = [("T_WEBHOOK", WEBHOOK_TOKEN), ("T_OUTBOUND", OUTBOUND_TOKEN), ("T_ADMIN", ADMIN_TOKEN)]
-            .map(|(name, value)| (name.to_owned(), value.into()));
+        let env = [
+            ("T_WEBHOOK", WEBHOOK_TOKEN),
+            ("T_OUTBOUND", OUTBOUND_TOKEN),
+            ("T_ADMIN", ADMIN_TOKEN),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.into()));
         Site {
             folder,
             webhook: webhook.parse().expect("webhook address"),
@@ -119,7 +126,14 @@ impl Site {
             collect(child.stdout.take().expect("stdout"), &log),
             collect(child.stderr.take().expect("stderr"), &log),
         ];
-        Daemon { child, started, log, readers, webhook: self.webhook, admin: self.admin }
+        Daemon {
+            child,
+            started,
+            log,
+            readers,
+            webhook: self.webhook,
+            admin: self.admin,
+        }
     }
 
     /// Starts a daemon and waits until both ports answer.
@@ -134,19 +148,33 @@ impl Site {
 /// not with each other and not with the port of a client in passing.
 fn own_host() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(1);
-    let mine = (std::process::id() as usize & 0x3fff) << 9 | (COUNT.fetch_add(1, Ordering::SeqCst) & 0x1ff);
-    format!("127.{}.{}.{}", 0x80 | mine >> 16, mine >> 8 & 0xff, mine & 0xff)
+    let mine = (std::process::id() as usize & 0x3fff) << 9
+        | (COUNT.fetch_add(1, Ordering::SeqCst) & 0x1ff);
+    format!(
+        "127.{}.{}.{}",
+        0x80 | mine >> 16,
+        mine >> 8 & 0xff,
+        mine & 0xff
+    )
 }
 
-fn collect(from: impl std::io::Read + Send + 'static, log: &Arc<Mutex<String>>) -> thread::JoinHandle<()> {
+fn collect(
+    from: impl std::io::Read + Send + 'static,
+    log: &Arc<Mutex<String>>,
+) -> thread::JoinHandle<()> {
     let log = log.clone();
     thread::Builder::new()
         .name("daemon-log".into())
         .spawn(move || {
             let mut reader = BufReader::new(from);
             let mut line = Vec::new();
-            while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-                log.lock().expect("log").push_str(&String::from_utf8_lossy(&line));
+            while reader
+                .read_until(b'\n', &mut line)
+                .is_ok_and(|read| read > 0)
+            {
+                log.lock()
+                    .expect("log")
+                    .push_str(&String::from_utf8_lossy(&line));
                 line.clear();
             }
         })
@@ -182,7 +210,13 @@ impl Daemon {
     pub fn wait_until_ready(&mut self) {
         let deadline = Instant::now() + START_WAIT;
         for addr in [self.webhook, self.admin] {
-            let ask = http::request("GET", "/healthz", &addr.to_string(), &[("Connection", "close")], b"");
+            let ask = http::request(
+                "GET",
+                "/healthz",
+                &addr.to_string(),
+                &[("Connection", "close")],
+                b"",
+            );
             loop {
                 let answer = Client::new(addr, Duration::from_secs(5)).send(&ask);
                 if answer.as_ref().is_ok_and(|response| response.status == 200) {
@@ -190,9 +224,16 @@ impl Daemon {
                 }
                 if let Some(status) = self.child.try_wait().expect("look at the daemon") {
                     self.join_readers();
-                    panic!("the daemon ended ({status}) before it was ready:\n{}", self.log());
+                    panic!(
+                        "the daemon ended ({status}) before it was ready:\n{}",
+                        self.log()
+                    );
                 }
-                assert!(Instant::now() < deadline, "no 200 from {addr}/healthz ({answer:?}):\n{}", self.log());
+                assert!(
+                    Instant::now() < deadline,
+                    "no 200 from {addr}/healthz ({answer:?}):\n{}",
+                    self.log()
+                );
                 thread::sleep(Duration::from_millis(2));
             }
         }
@@ -206,9 +247,19 @@ impl Daemon {
     /// One request to the admin server with the right token.
     pub fn admin(&self, method: &str, target: &str, body: Option<&Value>) -> Response {
         let bearer = format!("Bearer {ADMIN_TOKEN}");
-        let fields = [("Authorization", bearer.as_str()), ("Content-Type", "application/json"), ("Connection", "close")];
+        let fields = [
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+            ("Connection", "close"),
+        ];
         let body = body.map(Value::to_string).unwrap_or_default();
-        let bytes = http::request(method, target, &self.admin.to_string(), &fields, body.as_bytes());
+        let bytes = http::request(
+            method,
+            target,
+            &self.admin.to_string(),
+            &fields,
+            body.as_bytes(),
+        );
         Client::new(self.admin, Duration::from_secs(30))
             .send(&bytes)
             .unwrap_or_else(|error| panic!("{method} {target}: {error}\n{}", self.log()))
@@ -216,7 +267,8 @@ impl Daemon {
 
     /// What `/api/messages/ID` says.
     pub fn message(&self, id: &str) -> Value {
-        self.admin("GET", &format!("/api/messages/{id}"), None).json()
+        self.admin("GET", &format!("/api/messages/{id}"), None)
+            .json()
     }
 
     /// Polls `/api/messages/ID` until `field` is `value`.
@@ -227,17 +279,27 @@ impl Daemon {
             if now[field] == value {
                 return now;
             }
-            assert!(Instant::now() < deadline, "{id}: {field} is not {value} after {most:?}: {now}\n{}", self.log());
+            assert!(
+                Instant::now() < deadline,
+                "{id}: {field} is not {value} after {most:?}: {now}\n{}",
+                self.log()
+            );
             thread::sleep(Duration::from_millis(5));
         }
     }
 
     /// Says something to a brain on the console; its message id.
     pub fn console(&self, key: &str, text: &str) -> String {
-        let target = format!("/api/conversations/{}/message", key.replace(':', "%3A").replace('/', "%2F"));
+        let target = format!(
+            "/api/conversations/{}/message",
+            key.replace(':', "%3A").replace('/', "%2F")
+        );
         let response = self.admin("POST", &target, Some(&json!({"text": text})));
         assert_eq!(response.status, 202, "{target}: {}", response.text());
-        response.json()["message_id"].as_str().expect("message id").to_owned()
+        response.json()["message_id"]
+            .as_str()
+            .expect("message id")
+            .to_owned()
     }
 
     /// `kill -9`, and waits for the end.
@@ -260,7 +322,11 @@ impl Daemon {
                 self.join_readers();
                 return status;
             }
-            assert!(Instant::now() < deadline, "the daemon did not end in {most:?}:\n{}", self.log());
+            assert!(
+                Instant::now() < deadline,
+                "the daemon did not end in {most:?}:\n{}",
+                self.log()
+            );
             thread::sleep(Duration::from_millis(5));
         }
     }

@@ -85,7 +85,9 @@ fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Head and body of one message; `None` when the peer closed before its first byte.
-fn read_message(reader: &mut BufReader<TcpStream>) -> io::Result<Option<(Instant, String, Vec<u8>)>> {
+fn read_message(
+    reader: &mut BufReader<TcpStream>,
+) -> io::Result<Option<(Instant, String, Vec<u8>)>> {
     if reader.fill_buf()?.is_empty() {
         return Ok(None);
     }
@@ -101,7 +103,8 @@ fn read_message(reader: &mut BufReader<TcpStream>) -> io::Result<Option<(Instant
         }
     }
     let mut body = Vec::new();
-    if field(&head, "transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
+    if field(&head, "transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked"))
+    {
         read_chunks(reader, &mut body)?;
     } else if let Some(length) = field(&head, "content-length") {
         let length: usize = length.parse().map_err(io::Error::other)?;
@@ -155,7 +158,12 @@ pub enum Reply {
 impl Reply {
     /// A JSON response.
     pub fn json(status: u16, body: &Value) -> Reply {
-        Reply::Send(status, "application/json", String::new(), body.to_string().into_bytes())
+        Reply::Send(
+            status,
+            "application/json",
+            String::new(),
+            body.to_string().into_bytes(),
+        )
     }
 
     /// A response without body.
@@ -206,7 +214,12 @@ impl Server {
                 }
             })
             .expect("start a peer thread");
-        Server { addr, stop, streams, accepting: Some(accepting) }
+        Server {
+            addr,
+            stop,
+            streams,
+            accepting: Some(accepting),
+        }
     }
 
     /// Where it listens.
@@ -233,11 +246,19 @@ impl Drop for Server {
     }
 }
 
-fn converse(stream: TcpStream, handler: &(dyn Fn(Request) -> Reply + Send + Sync), stop: &AtomicBool) -> io::Result<()> {
+fn converse(
+    stream: TcpStream,
+    handler: &(dyn Fn(Request) -> Reply + Send + Sync),
+    stop: &AtomicBool,
+) -> io::Result<()> {
     let mut writer = stream.try_clone()?;
     let mut reader = BufReader::with_capacity(16 * 1024, stream);
     while let Some((first_byte, head, body)) = read_message(&mut reader)? {
-        let reply = handler(Request { first_byte, head, body });
+        let reply = handler(Request {
+            first_byte,
+            head,
+            body,
+        });
         match reply {
             Reply::Send(status, kind, fields, body) => {
                 let mut out = Vec::with_capacity(160 + fields.len() + body.len());
@@ -293,7 +314,11 @@ pub struct Client {
 impl Client {
     /// Connects when first used; no answer is waited for longer than `wait`.
     pub fn new(addr: SocketAddr, wait: Duration) -> Client {
-        Client { addr, wait, stream: None }
+        Client {
+            addr,
+            wait,
+            stream: None,
+        }
     }
 
     /// Sends `bytes`, one whole request or a piece of one, without reading.
@@ -313,16 +338,27 @@ impl Client {
 
     /// Reads one response; `None` when the server closed without one.
     pub fn read(&mut self, sent: Instant) -> io::Result<Option<Response>> {
-        let Some(stream) = self.stream.as_mut() else { return Ok(None) };
+        let Some(stream) = self.stream.as_mut() else {
+            return Ok(None);
+        };
         let Some((_, head, body)) = read_message(stream)? else {
             self.stream = None;
             return Ok(None);
         };
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|code| code.parse().ok())
+            .unwrap_or(0);
         if field(&head, "connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) {
             self.stream = None;
         }
-        Ok(Some(Response { sent, status, head, body }))
+        Ok(Some(Response {
+            sent,
+            status,
+            head,
+            body,
+        }))
     }
 
     /// One request, one response. After an error the next call connects anew.
@@ -352,7 +388,13 @@ impl Client {
 }
 
 /// The bytes of a request with a body and a right `Content-Length`.
-pub fn request(method: &str, target: &str, host: &str, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+pub fn request(
+    method: &str,
+    target: &str,
+    host: &str,
+    fields: &[(&str, &str)],
+    body: &[u8],
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(256 + body.len());
     let _ = write!(out, "{method} {target} HTTP/1.1\r\nHost: {host}\r\n");
     for (name, value) in fields {

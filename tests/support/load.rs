@@ -28,7 +28,11 @@ pub struct Accepted {
 impl Poster {
     /// A sender to the webhook at `addr`.
     pub fn new(addr: SocketAddr, token: &str) -> Poster {
-        Poster { client: Client::new(addr, Duration::from_secs(75)), host: addr.to_string(), token: token.to_owned() }
+        Poster {
+            client: Client::new(addr, Duration::from_secs(75)),
+            host: addr.to_string(),
+            token: token.to_owned(),
+        }
     }
 
     /// Posts a body; `query` is empty or begins with `?`.
@@ -40,21 +44,42 @@ impl Poster {
     /// The bytes of such a POST.
     pub fn bytes(&self, query: &str, key: Option<&str>, body: &Value) -> Vec<u8> {
         let bearer = format!("Bearer {}", self.token);
-        let mut fields = vec![("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+        let mut fields = vec![
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/json"),
+        ];
         if let Some(key) = key {
             fields.push(("X-Idempotency-Key", key));
         }
         let target = format!("/webhook{query}");
-        http::request("POST", &target, &self.host, &fields, body.to_string().as_bytes())
+        http::request(
+            "POST",
+            &target,
+            &self.host,
+            &fields,
+            body.to_string().as_bytes(),
+        )
     }
 
     /// Says something in a conversation; anything but a 200 with an id is an error.
-    pub fn say(&mut self, conversation: &str, text: &str, key: Option<&str>) -> io::Result<Accepted> {
+    pub fn say(
+        &mut self,
+        conversation: &str,
+        text: &str,
+        key: Option<&str>,
+    ) -> io::Result<Accepted> {
         let body = json!({"sender_id": "tester", "conversation_id": conversation, "text": text});
         let response = self.post("", key, &body)?;
         match response.json()["message_id"].as_str() {
-            Some(id) if response.status == 200 => Ok(Accepted { id: id.to_owned(), sent: response.sent }),
-            _ => Err(io::Error::other(format!("webhook said {} {}", response.status, response.text()))),
+            Some(id) if response.status == 200 => Ok(Accepted {
+                id: id.to_owned(),
+                sent: response.sent,
+            }),
+            _ => Err(io::Error::other(format!(
+                "webhook said {} {}",
+                response.status,
+                response.text()
+            ))),
         }
     }
 

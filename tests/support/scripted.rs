@@ -66,7 +66,9 @@ impl Model {
     pub fn start(script: impl Fn(&Ask) -> Play + Send + Sync + 'static) -> Model {
         let seen = Arc::new(Seen::default());
         let kept = seen.clone();
-        let server = Server::start("127.0.0.1:0", move |request| answer(&request, &script, &kept));
+        let server = Server::start("127.0.0.1:0", move |request| {
+            answer(&request, &script, &kept)
+        });
         Model { server, seen }
     }
 
@@ -102,7 +104,13 @@ impl Model {
 
     /// The questions with these words so far.
     pub fn asked(&self, text: &str) -> usize {
-        self.seen.asks.lock().expect("asks").iter().filter(|ask| ask.text == text).count()
+        self.seen
+            .asks
+            .lock()
+            .expect("asks")
+            .iter()
+            .filter(|ask| ask.text == text)
+            .count()
     }
 
     /// Waits until `count` questions have come.
@@ -113,7 +121,11 @@ impl Model {
             .more
             .wait_timeout_while(asks, most, |asks| asks.len() < count)
             .expect("asks");
-        assert!(!late.timed_out(), "the model was asked {} times in {most:?}, not {count}", asks.len());
+        assert!(
+            !late.timed_out(),
+            "the model was asked {} times in {most:?}, not {count}",
+            asks.len()
+        );
     }
 
     /// What the answers so far took the model itself, and forgets it.
@@ -140,7 +152,12 @@ fn answer(request: &Request, script: &dyn Fn(&Ask) -> Play, seen: &Seen) -> Repl
         return match path {
             "/api/tags" => Reply::json(200, &json!({"models": []})),
             "/api/version" => Reply::json(200, &json!({"version": "0.12.0"})),
-            _ => Reply::Send(404, "text/plain", String::new(), b"404 page not found".to_vec()),
+            _ => Reply::Send(
+                404,
+                "text/plain",
+                String::new(),
+                b"404 page not found".to_vec(),
+            ),
         };
     }
     let read = Instant::now();
@@ -181,8 +198,15 @@ fn answer(request: &Request, script: &dyn Fn(&Ask) -> Play, seen: &Seen) -> Repl
         }
         Play::Do(reply) => return reply,
     };
-    let reply = if path == "/api/chat" { ollama(&model, &words) } else { openai(&model, &words) };
-    seen.spent.lock().expect("spent").push(Spent { text: ask.text, own: read.elapsed() });
+    let reply = if path == "/api/chat" {
+        ollama(&model, &words)
+    } else {
+        openai(&model, &words)
+    };
+    seen.spent.lock().expect("spent").push(Spent {
+        text: ask.text,
+        own: read.elapsed(),
+    });
     reply
 }
 
@@ -221,6 +245,10 @@ impl Gate {
     /// Waits until it is open; two minutes at most, so that a failed test ends.
     pub fn wait(&self) {
         let shut = self.0 .0.lock().expect("gate");
-        drop(self.0 .1.wait_timeout_while(shut, Duration::from_secs(120), |open| !*open));
+        drop(
+            self.0
+                 .1
+                .wait_timeout_while(shut, Duration::from_secs(120), |open| !*open),
+        );
     }
 }

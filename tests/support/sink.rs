@@ -101,7 +101,12 @@ impl Sink {
     /// From now on the deliveries of a conversation go to this receiver too.
     pub fn follow(&self, conversation: &str) -> Receiver<Delivery> {
         let (sender, receiver) = mpsc::channel();
-        self.kept.0.lock().expect("sink").followers.insert(conversation.to_owned(), sender);
+        self.kept
+            .0
+            .lock()
+            .expect("sink")
+            .followers
+            .insert(conversation.to_owned(), sender);
         receiver
     }
 
@@ -113,9 +118,18 @@ impl Sink {
     /// Waits until `enough` is true of all that came, and hands it out.
     ///
     /// Blocks: up to `most`, then the test fails with `what`.
-    pub fn wait(&self, what: &str, most: Duration, enough: impl Fn(&[Delivery]) -> bool) -> Vec<Delivery> {
+    pub fn wait(
+        &self,
+        what: &str,
+        most: Duration,
+        enough: impl Fn(&[Delivery]) -> bool,
+    ) -> Vec<Delivery> {
         let kept = self.kept.0.lock().expect("sink");
-        let (kept, late) = self.kept.1.wait_timeout_while(kept, most, |kept| !enough(&kept.all)).expect("sink");
+        let (kept, late) = self
+            .kept
+            .1
+            .wait_timeout_while(kept, most, |kept| !enough(&kept.all))
+            .expect("sink");
         assert!(
             !late.timed_out(),
             "waited {most:?} for {what}; the sink has {} deliveries, the last: {:?}",
@@ -130,7 +144,9 @@ impl Sink {
         let all = self.wait(&format!("the answer to {message_id}"), most, |all| {
             all.iter().any(|one| one.in_reply_to() == message_id)
         });
-        all.into_iter().find(|one| one.in_reply_to() == message_id).expect("waited for above")
+        all.into_iter()
+            .find(|one| one.in_reply_to() == message_id)
+            .expect("waited for above")
     }
 }
 
