@@ -6,6 +6,7 @@ mod floors;
 mod front;
 mod lanes;
 mod providers;
+mod secrets;
 mod store;
 mod support;
 mod webhook;
