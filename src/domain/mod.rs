@@ -6,11 +6,13 @@ pub mod completion;
 pub mod delivery;
 #[cfg(test)]
 mod dice;
+pub mod excuse;
 pub mod ids;
 pub mod limits;
 pub mod message;
 pub mod places;
 pub mod privacy;
+pub mod prompt;
 pub mod reasoning;
 pub mod reduce;
 pub mod schedule;

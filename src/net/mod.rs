@@ -2,6 +2,7 @@
 
 mod call;
 pub mod cancel;
+pub mod door;
 pub mod error;
 pub mod front;
 pub mod header;

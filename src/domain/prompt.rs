@@ -1,0 +1,288 @@
+//! What a model is shown: who it is, what was said before, the present message; and how that is
+//! fitted to the model's context. Pure. What is stable stands first and stays the same to the byte
+//! from one message to the next, since a model on a small box spends its time on what is new to its
+//! cache. The instructions are never left out or cut.
+
+use std::collections::HashMap;
+
+use super::brain::Brain;
+use super::completion::{Past, Prompt, Said, Speaker};
+use super::ids::Conversation;
+use super::message::{ChatKind, Role};
+use crate::base::text;
+
+/// Characters of a display name that a model sees.
+const NAME_CHARS: usize = 64;
+
+/// The instructions of a brain that is no agent: the persona in one short system message, the same
+/// bytes each time; nothing at all where there is none, because every token costs time.
+#[must_use]
+pub fn head(brain: &Brain) -> Vec<Said> {
+    let persona = &brain.persona;
+    let lines = [
+        ("You are ", persona.display_name.trim(), "."),
+        ("Tone: ", persona.tone.trim(), "."),
+        ("Answer in this language: ", persona.language.trim(), "."),
+        ("", persona.instructions.trim(), ""),
+    ];
+    let text = lines
+        .iter()
+        .filter(|(_, words, _)| !words.is_empty())
+        .map(|(before, words, after)| format!("{before}{words}{after}"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let by = Speaker::System;
+    vec![Said { by, text }]
+}
+
+/// What a person said, as the model sees it: in a group the display name stands before the words.
+#[must_use]
+pub fn said_by_person(chat: ChatKind, name: &str, words: &str) -> Said {
+    let name: String = name
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(NAME_CHARS)
+        .collect();
+    let text = match (chat, name.trim()) {
+        (ChatKind::Group, name) if !name.is_empty() => format!("{name}: {words}"),
+        _ => words.to_owned(),
+    };
+    let by = Speaker::User;
+    Said { by, text }
+}
+
+/// A stored message as the model sees it. The operator speaks for the brain. Korvun's own sentences
+/// are no part of the dialogue: `None`.
+#[must_use]
+pub fn past(seq: i64, role: Role, chat: ChatKind, name: &str, words: &str) -> Option<Past> {
+    let said = match role {
+        Role::User => said_by_person(chat, name, words),
+        Role::Assistant | Role::Operator => Said {
+            by: Speaker::Assistant,
+            text: words.to_owned(),
+        },
+        Role::System => return None,
+    };
+    Some(Past { seq, said })
+}
+
+/// The whole prompt of a brain that is no agent.
+#[must_use]
+pub fn build(
+    brain: &Brain,
+    conversation: &Conversation,
+    history: Vec<Past>,
+    present: Said,
+) -> Prompt {
+    Prompt {
+        conversation: conversation.clone(),
+        head: head(brain),
+        history,
+        tail: vec![present],
+    }
+}
+
+/// Bytes that count as one token: low for English, about right for code and other languages.
+const BYTES_PER_TOKEN: u64 = 3;
+/// Tokens that a chat template spends on each message.
+const TOKENS_PER_MESSAGE: u64 = 5;
+/// The answer's part of the context: a quarter, but no more than this.
+const ANSWER_TOKENS_MOST: u64 = 2048;
+/// The correction in thousandths: none, and the most that is believed (less than a byte a token).
+const PLAIN: u64 = 1000;
+const SCALE_MOST: u64 = 4000;
+/// Histories whose beginning is remembered; beyond it the one used longest ago is forgotten, which
+/// costs one prompt that is new to the model's cache.
+const REMEMBERED: usize = 1024;
+/// A history of at least this many messages gives up a quarter at once when the stored window moves on.
+const WINDOW_IN_STEPS: usize = 8;
+/// Bytes of the present message that stay even where the instructions fill the context.
+const PRESENT_BYTES_LEAST: usize = 256;
+/// What stands where the middle of a message was left out.
+const GAP: &str = "\n[... a part of this message was left out: it is too long ...]\n";
+
+/// Fits prompts to one model's context, and remembers where each conversation's history begins.
+#[derive(Debug)]
+pub struct Fitter {
+    scale: u64,
+    begins: HashMap<Conversation, Begin>,
+    uses: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Begin {
+    /// The first message shown; all older ones stay out.
+    seq: i64,
+    used: u64,
+}
+
+/// A prompt that fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fitted {
+    /// What is sent, in order. No two neighbours are by the same person or model: templates that
+    /// insist on alternation would refuse them.
+    pub said: Vec<Said>,
+    /// Earlier messages that were left out.
+    pub left_out: u32,
+    /// Whether the middle of the present message was left out.
+    pub shortened: bool,
+    /// Tokens that it is estimated to take, to be handed back to [`Fitter::learn`].
+    pub estimated_tokens: u32,
+}
+
+impl Default for Fitter {
+    fn default() -> Fitter {
+        Fitter::new()
+    }
+}
+
+impl Fitter {
+    /// One that has learned and remembers nothing.
+    #[must_use]
+    pub fn new() -> Fitter {
+        Fitter {
+            scale: PLAIN,
+            begins: HashMap::new(),
+            uses: 0,
+        }
+    }
+
+    /// Fits `prompt` into `context_tokens`, a part of which stays free for the answer. When the
+    /// history overflows, its older half is left out at once, again until it fits, and stays out, so
+    /// that the beginning of the prompt is the same over the next messages. A message that alone is
+    /// too large loses its middle.
+    pub fn fit(&mut self, prompt: &Prompt, context_tokens: u32) -> Fitted {
+        let context = u64::from(context_tokens);
+        let budget = context - (context / 4).min(ANSWER_TOKENS_MOST);
+        let ends = self.tokens(prompt.head.iter().chain(&prompt.tail));
+        let history = &prompt.history[self.begin(prompt)..];
+        let mut first = 0;
+        while first < history.len()
+            && ends + self.tokens(history[first..].iter().map(|p| &p.said)) > budget
+        {
+            first = to_question(history, first + (history.len() - first).div_ceil(2));
+        }
+        let kept = &history[first..];
+        self.remember(prompt, kept);
+        let mut tail = prompt.tail.clone();
+        let shortened = kept.is_empty() && ends > budget && self.shorten(&mut tail, ends - budget);
+        let parts = prompt
+            .head
+            .iter()
+            .chain(kept.iter().map(|past| &past.said))
+            .chain(&tail);
+        let said = joined(parts);
+        let left_out = prompt.history.len() - kept.len();
+        Fitted {
+            left_out: u32::try_from(left_out).unwrap_or(u32::MAX),
+            shortened,
+            estimated_tokens: u32::try_from(self.tokens(said.iter())).unwrap_or(u32::MAX),
+            said,
+        }
+    }
+
+    /// Takes to heart that a prompt estimated at `estimated_tokens` took `prompt_tokens`. Only ever
+    /// raises the estimate: a count that is lower may leave out what the model's cache held.
+    pub fn learn(&mut self, estimated_tokens: u32, prompt_tokens: u32) {
+        if prompt_tokens > estimated_tokens && estimated_tokens > 0 {
+            let raised =
+                (self.scale * u64::from(prompt_tokens)).div_ceil(u64::from(estimated_tokens));
+            self.scale = raised.min(SCALE_MOST);
+        }
+    }
+
+    fn tokens<'a>(&self, said: impl Iterator<Item = &'a Said>) -> u64 {
+        let plain: u64 = said
+            .map(|said| (said.text.len() as u64).div_ceil(BYTES_PER_TOKEN) + TOKENS_PER_MESSAGE)
+            .sum();
+        (plain * self.scale).div_ceil(PLAIN)
+    }
+
+    /// The index in the history at which this conversation's prompts begin.
+    fn begin(&self, prompt: &Prompt) -> usize {
+        let history = &prompt.history;
+        let Some(begin) = self.begins.get(&prompt.conversation) else {
+            return 0;
+        };
+        match history.first() {
+            // The window of stored messages has moved past it. It would move with every message
+            // now; instead it gives up several at once and then stands still for a while.
+            Some(first) if first.seq > begin.seq && history.len() >= WINDOW_IN_STEPS => {
+                to_question(history, history.len() / 4)
+            }
+            _ => history.partition_point(|past| past.seq < begin.seq),
+        }
+    }
+
+    fn remember(&mut self, prompt: &Prompt, kept: &[Past]) {
+        let begins_at = kept.first().map(|past| past.seq);
+        let after_all = || prompt.history.last().map(|past| past.seq.saturating_add(1));
+        let Some(seq) = begins_at.or_else(after_all) else {
+            self.begins.remove(&prompt.conversation);
+            return;
+        };
+        self.uses += 1;
+        let used = self.uses;
+        self.begins
+            .insert(prompt.conversation.clone(), Begin { seq, used });
+        if self.begins.len() > REMEMBERED {
+            let oldest = self.begins.iter().min_by_key(|(_, begin)| begin.used);
+            if let Some(conversation) = oldest.map(|(conversation, _)| conversation.clone()) {
+                self.begins.remove(&conversation);
+            }
+        }
+    }
+
+    /// Takes the middle out of the last message, so that at least `excess` tokens go, and says
+    /// whether it did.
+    fn shorten(&self, tail: &mut [Said], excess: u64) -> bool {
+        let Some(last) = tail.last_mut() else {
+            return false;
+        };
+        let excess_bytes = (excess + 1) * BYTES_PER_TOKEN * PLAIN / self.scale;
+        let excess_bytes = usize::try_from(excess_bytes).unwrap_or(usize::MAX);
+        let room = last.text.len().saturating_sub(excess_bytes);
+        let room = room.saturating_sub(GAP.len()).max(PRESENT_BYTES_LEAST);
+        if room + GAP.len() >= last.text.len() {
+            return false;
+        }
+        let beginning = text::prefix(&last.text, room * 2 / 3);
+        let mut end = last.text.len() - room / 3;
+        while !last.text.is_char_boundary(end) {
+            end += 1;
+        }
+        last.text = format!("{beginning}{GAP}{}", &last.text[end..]);
+        true
+    }
+}
+
+/// The first index from `from` on at which a person speaks; behind the last where none does.
+/// Templates that insist on alternation want a question first.
+fn to_question(history: &[Past], from: usize) -> usize {
+    let later = history[from..].iter();
+    from + later
+        .take_while(|past| past.said.by != Speaker::User)
+        .count()
+}
+
+/// Neighbours by the same person or model become one message.
+fn joined<'a>(parts: impl Iterator<Item = &'a Said>) -> Vec<Said> {
+    let mut said: Vec<Said> = Vec::new();
+    for part in parts {
+        match said.last_mut() {
+            Some(last) if last.by == part.by && part.by != Speaker::System => {
+                last.text.push_str("\n\n");
+                last.text.push_str(&part.text);
+            }
+            _ => said.push(part.clone()),
+        }
+    }
+    said
+}
+
+#[cfg(test)]
+#[path = "prompt_tests.rs"]
+mod tests;
