@@ -147,6 +147,21 @@ impl Store {
         self.write(move |tx| give_back(tx, row))
     }
 
+    /// Sets a message in work back to waiting for another attempt: the one that failed stays
+    /// counted. Says whether it was in work.
+    ///
+    /// Blocks: as [`Store::write`].
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn put_back(&self, row: i64) -> Result<bool, StoreError> {
+        self.write(move |tx| {
+            tx.prepare_cached("UPDATE inbox SET state = 0 WHERE id = ?1 AND state = 1")?
+                .execute([row])
+                .map(|rows| rows > 0)
+        })
+    }
+
     /// The conversations with unfinished messages and how many, the oldest first.
     ///
     /// Blocks: as [`Store::read`].
