@@ -2,8 +2,18 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod config;
+mod dependencies;
+mod durability;
 mod floors;
 mod front;
+mod lanes;
+mod provider_faults;
 mod providers;
+mod retries;
+mod secrets;
+mod shield;
 mod store;
 mod support;
+mod tls;
+mod webhook;
+mod wire;
