@@ -2,6 +2,7 @@
 
 pub mod check;
 
+pub mod docs;
 pub mod env_file;
 pub mod json;
 pub mod missing;
