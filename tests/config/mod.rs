@@ -7,6 +7,7 @@ use korvun::config::problem::{Problem, Severity};
 use korvun::domain::catalogue::{Catalogue, Part};
 
 mod documents;
+mod full;
 mod plans;
 mod rules;
 mod secrets;
