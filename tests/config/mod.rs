@@ -11,6 +11,7 @@ mod full;
 mod plans;
 mod rules;
 mod secrets;
+mod syntax;
 
 /// Every kind that there is, as the program hands it down.
 pub(crate) fn catalogue() -> Catalogue {
