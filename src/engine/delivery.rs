@@ -52,6 +52,26 @@ struct LineState {
     working: usize,
 }
 
+/// Why a channel's delivery could not be taken up.
+#[derive(Debug)]
+pub enum AttachError {
+    /// Its rows cannot be read.
+    Store(StoreError),
+    /// The operating system gives no thread.
+    Thread(std::io::Error),
+}
+
+impl std::fmt::Display for AttachError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AttachError::Store(error) => write!(f, "cannot read the outbox: {error}"),
+            AttachError::Thread(error) => write!(f, "cannot start a delivery thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}
+
 impl Delivery {
     /// Delivery without channels.
     #[must_use]

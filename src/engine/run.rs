@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::base::backoff::Backoff;
 use crate::domain::brain::Sensitivity;
 use crate::domain::completion::FailureKind;
-use crate::domain::excuse::{self, Excuse};
+use crate::domain::excuse::Excuse;
 use crate::domain::message::{Outcome, Role};
 use crate::domain::prompt;
-use crate::store::{Audience, Finish, Finished, Reply, StoreError, Work};
+use crate::store::{Audience, Finish, Finished, Reply, StoreError, TurnOutcome, Work};
 use crate::watch::board::ModelState;
 use crate::watch::{metrics, Fault, RunFinished};
 
@@ -100,12 +100,25 @@ impl Parts {
 
     /// The prompt of a message: persona, what this brain may see of what was said, the message.
     fn prompt(&self, live: &LiveBrain, work: &Work) -> Result<crate::domain::completion::Prompt, StoreError> {
-        let history = if self.store.health().durable {
-            self.store.history(&work.conversation, work.turn, live.brain.history_turns, audience_of(live))?
+        let stored = if self.store.health().durable {
+            self.store.history(
+                &work.conversation,
+                work.turn,
+                live.brain.history_turns,
+                audience_of(live),
+            )?
         } else {
             Vec::new()
         };
-        Ok(prompt::build(&live.brain, &history, work))
+        // A question that got no answer is shown to people, not to the model.
+        let dialogue = stored
+            .iter()
+            .filter(|turn| turn.role != Role::User || turn.outcome == Some(TurnOutcome::Ok));
+        let history = dialogue
+            .filter_map(|turn| prompt::past(turn.id, turn.role, work.chat, &turn.sender_name, &turn.text))
+            .collect();
+        let present = prompt::said_by_person(work.chat, &work.sender_name, &work.text);
+        Ok(prompt::build(&live.brain, &work.conversation, history, present))
     }
 
     fn ask(&self, run: &Run<'_>, live: &Arc<LiveBrain>, prompt: &crate::domain::completion::Prompt) {
@@ -143,7 +156,6 @@ impl Parts {
                 deadline: run.ticket.deadline,
                 cancel: &run.ticket.cancel,
                 clock: &*self.clock,
-                limits: &self.limits,
             },
             &report,
             |decision| self.decided(run, live, decision, asked),

@@ -1,6 +1,7 @@
 //! Model servers: one trait, and the list of kinds.
 
 mod endpoint;
+pub mod kinds;
 mod ollama;
 mod openai;
 mod placeholder;

@@ -8,13 +8,14 @@ use std::time::Instant;
 use serde_json::{json, Map, Value};
 
 use super::endpoint::{Endpoint, Told};
-use super::placeholder::{strip, Fitter};
+use super::placeholder::Fitter;
 use super::Provider;
 use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
 use crate::base::sync::lock;
 use crate::domain::brain::{Model, Sensitivity};
 use crate::domain::completion::{Completion, Failure, FailureKind, ModelFacts, Prompt};
+use crate::domain::reasoning::strip;
 use crate::net::cancel::Cancel;
 use crate::net::http::{Response, Wire};
 
@@ -241,7 +242,7 @@ impl Provider for Ollama {
         if !(200..300).contains(&response.status) && !self.warned.swap(true, Ordering::Relaxed) {
             log::warn!(
                 model = self.model_id.as_str(), server:% = self.endpoint.shown(), status = response.status;
-                "server_does_not_tell_where_the_model_runs"
+                "the server does not tell where the model runs; as declared"
             );
         }
         self.remember(&facts);

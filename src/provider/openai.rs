@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use serde_json::{json, Map, Value};
 
 use super::endpoint::{Endpoint, Told};
-use super::placeholder::{strip, Fitter};
+use super::placeholder::Fitter;
 use super::Provider;
 use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
@@ -16,6 +16,7 @@ use crate::domain::brain::{Model, Sensitivity};
 use crate::domain::completion::{
     Completion, Failure, FailureKind, ModelFacts, Prompt, Said, Speaker,
 };
+use crate::domain::reasoning::strip;
 use crate::net::cancel::Cancel;
 use crate::net::http::Wire;
 

@@ -1,4 +1,4 @@
-//! Stands in for the prompt fitter and the reasoning filter until they are merged.
+//! Stands in for the prompt fitter until it is merged.
 
 use crate::domain::completion::{Prompt, Said};
 
@@ -32,8 +32,4 @@ impl Fitter {
     }
 
     pub(super) fn learn(&mut self, _: u32, _: u32) {}
-}
-
-pub(super) fn strip(text: &str) -> String {
-    text.trim().to_owned()
 }

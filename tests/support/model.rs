@@ -129,6 +129,7 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
     open: Mutex<Vec<TcpStream>>,
     connections: AtomicUsize,
+    sent: AtomicUsize,
     stop: AtomicBool,
 }
 
@@ -170,6 +171,7 @@ impl ModelServer {
             seen: Mutex::new(Vec::new()),
             open: Mutex::new(Vec::new()),
             connections: AtomicUsize::new(0),
+            sent: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
         });
         let theirs = Arc::clone(&shared);
@@ -205,6 +207,11 @@ impl ModelServer {
     /// Connections so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// Bytes that clients have let it send without end.
+    pub fn sent_forever(&self) -> usize {
+        self.shared.sent.load(Ordering::SeqCst)
     }
 
     /// Closes all connections that are open, as a server that restarts does.
@@ -271,7 +278,7 @@ fn serve(stream: impl Read + Write, number: usize, shared: &Shared) -> std::io::
             }
             Reply::Steps(steps) => {
                 for step in steps {
-                    perform(step, &mut stream)?;
+                    perform(step, &mut stream, shared)?;
                 }
                 return Ok(());
             }
@@ -279,7 +286,11 @@ fn serve(stream: impl Read + Write, number: usize, shared: &Shared) -> std::io::
     }
 }
 
-fn perform(step: Step, stream: &mut BufReader<impl Read + Write>) -> std::io::Result<()> {
+fn perform(
+    step: Step,
+    stream: &mut BufReader<impl Read + Write>,
+    shared: &Shared,
+) -> std::io::Result<()> {
     let out = stream.get_mut();
     match step {
         Step::Bytes(bytes) => {
@@ -293,6 +304,7 @@ fn perform(step: Step, stream: &mut BufReader<impl Read + Write>) -> std::io::Re
         Step::Forever(bytes, pause) => loop {
             out.write_all(&bytes)?;
             out.flush()?;
+            shared.sent.fetch_add(bytes.len(), Ordering::SeqCst);
             std::thread::sleep(pause);
         },
         Step::UntilGone => stream.read(&mut [0]).map(|_| ()),

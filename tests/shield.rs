@@ -1,0 +1,1 @@
+//! The shield on real sockets.
