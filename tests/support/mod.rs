@@ -3,4 +3,5 @@
 pub mod asking;
 pub mod authority;
 pub mod model;
+pub mod netns;
 pub mod raw_http;
