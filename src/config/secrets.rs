@@ -96,8 +96,10 @@ pub struct Wanted {
 pub enum Need {
     /// Nothing starts without it.
     Required,
-    /// Without it something is left out: the write surface, or a model that privacy drops anyway.
-    Optional,
+    /// Unset, it leaves the write surface out.
+    MayBeUnset,
+    /// It belongs to a model that privacy drops: nobody uses it, whatever it is.
+    Unused,
 }
 
 /// Every secret that a plan names, in the file's order.
@@ -136,7 +138,7 @@ pub fn wanted(plan: &Plan) -> Vec<Wanted> {
             let need = if eligible.contains(&place) {
                 Need::Required
             } else {
-                Need::Optional
+                Need::Unused
             };
             want(
                 &model.api_key_env,
@@ -148,7 +150,7 @@ pub fn wanted(plan: &Plan) -> Vec<Wanted> {
     want(
         &plan.admin_token_env,
         "admin.token_env".into(),
-        Need::Optional,
+        Need::MayBeUnset,
     );
     all
 }
@@ -180,6 +182,7 @@ pub fn resolve(plan: &Plan, places: &Places, sources: &Sources, redactor: &Redac
             secrets.0.insert(wanted.env.clone(), secret.clone());
         }
         let verdict = match found {
+            _ if wanted.need == Need::Unused => None,
             Ok(Some(secret)) if secret.reveal().len() < SHORT => Some((
                 Severity::Warning,
                 format!(

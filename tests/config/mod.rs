@@ -8,6 +8,7 @@ use korvun::domain::catalogue::{Catalogue, Part};
 
 mod plans;
 mod rules;
+mod secrets;
 
 /// Every kind that there is, as the program hands it down.
 pub(crate) fn catalogue() -> Catalogue {
