@@ -16,12 +16,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod base;
-pub mod cli;
 pub mod channel;
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod engine;
 pub mod net;
 pub mod provider;
-pub mod watch;
 pub mod store;
+pub mod tool;
+pub mod watch;

@@ -1,8 +1,19 @@
 //! The integration tests, one crate.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod config;
+mod dependencies;
+mod durability;
 mod floors;
 mod front;
+mod lanes;
+mod provider_faults;
 mod providers;
+mod retries;
+mod secrets;
+mod shield;
 mod store;
 mod support;
+mod tls;
+mod webhook;
+mod wire;

@@ -1,3 +1,11 @@
 //! The configuration file: read with positions, checked whole, turned into a [`plan::Plan`].
 
+pub mod check;
+
+pub mod json;
+pub mod missing;
 pub mod plan;
+pub mod problem;
+pub mod schema;
+
+pub mod values;

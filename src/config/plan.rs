@@ -57,7 +57,7 @@ pub enum ChannelSettings {
     /// Telegram or Discord.
     Chat(Chat),
     /// The generic webhook.
-    Webhook(Webhook),
+    Webhook(Box<Webhook>),
     /// The operator's console.
     Console,
 }

@@ -93,7 +93,7 @@ fn build_channel(channel: &plan::Channel, tools: &Tools<'_>) -> Result<Option<Ar
                 name: channel.name.clone(),
                 token: secret(token_env)?,
                 outbound_token: settings.outbound_token_env.as_ref().map(secret).transpose()?,
-                settings: settings.clone(),
+                settings: (**settings).clone(),
                 wire: tools.wire.clone(),
                 watch: tools.watch.clone(),
                 clock: tools.clock.clone(),

@@ -57,6 +57,8 @@ pub struct Limits {
     pub straggler_wait: Duration,
     /// How long runs may go on after a stop was asked for (contract 8).
     pub stop_runs: Duration,
+    /// How long runs that were cut may take to give their messages back: a moment, unless a name look-up hangs.
+    pub stop_cut: Duration,
     /// How long deliveries may go on after that (contract 8).
     pub stop_deliveries: Duration,
 
@@ -150,6 +152,7 @@ impl Default for Limits {
             place_moving: seconds(30),
             straggler_wait: seconds(10),
             stop_runs: seconds(10),
+            stop_cut: seconds(1),
             stop_deliveries: seconds(5),
             completion_bytes: 4 * mib,
             error_body_bytes: 64 * 1024,

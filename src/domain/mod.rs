@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod brain;
+pub mod catalogue;
 pub mod completion;
 pub mod delivery;
 #[cfg(test)]

@@ -13,7 +13,6 @@ use crate::base::clock::{Clock, Deadline};
 use crate::domain::brain::{Brain, Dispatch, PolicyKind};
 use crate::domain::completion::{Completion, Failure, FailureKind, Prompt};
 use crate::domain::excuse::{excuse_of, Excuse};
-use crate::domain::limits::Limits;
 use crate::domain::privacy;
 use crate::domain::reduce::{NoWinner, Reducer, Verdict};
 use crate::net::cancel::Cancel;
@@ -42,8 +41,6 @@ pub struct Question<'a> {
     pub cancel: &'a Cancel,
     /// Where time comes from.
     pub clock: &'a dyn Clock,
-    /// The bounds.
-    pub limits: &'a Limits,
 }
 
 /// One finished attempt at one model, for those who count. Comes on that model's thread.
@@ -296,7 +293,6 @@ fn ask(
             question.deadline,
             question.cancel,
             question.clock,
-            question.limits.retry_after_most,
             &mut |attempt| {
                 report(&Report {
                     model,

@@ -3,6 +3,7 @@
 
 pub mod board;
 pub mod events;
+pub mod logger;
 pub mod metrics;
 
 use std::sync::Arc;

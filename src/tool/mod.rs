@@ -1,0 +1,3 @@
+//! What agent brains can do besides talking: the list of kinds.
+
+pub mod kinds;
