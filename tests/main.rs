@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod dependencies;
+mod cli;
 mod config;
 mod floors;
 mod front;
