@@ -4,8 +4,10 @@
 mod dependencies;
 mod cli;
 mod config;
+mod documents;
 mod floors;
 mod front;
+mod install;
 mod providers;
 mod store;
 mod support;
