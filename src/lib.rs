@@ -20,6 +20,7 @@ pub mod channel;
 pub mod cli;
 pub mod config;
 pub mod domain;
+pub mod engine;
 pub mod net;
 pub mod provider;
 pub mod store;

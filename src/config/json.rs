@@ -46,6 +46,16 @@ pub struct Member<'a> {
 }
 
 impl Value<'_> {
+    /// Whether it counts as absent on an optional key: `null` or an empty string.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        match self {
+            Value::Null => true,
+            Value::Text(text) => text.is_empty(),
+            _ => false,
+        }
+    }
+
     /// What kind of value it is, in words.
     #[must_use]
     pub fn kind(&self) -> &'static str {

@@ -5,6 +5,12 @@ use std::time::Duration;
 
 use crate::domain::url::Url;
 
+/// The whole number that a literal stands for, where it is one and fits.
+#[must_use]
+pub fn whole(literal: &str) -> Option<i64> {
+    literal.parse().ok()
+}
+
 /// A duration like `300ms`, `1.5s`, `2m`, `1h30m`: numbers with the units `h m s ms`, each unit
 /// once, from the largest down.
 #[must_use]

@@ -4,8 +4,8 @@
 use super::completion::{Failure, FailureKind};
 use super::message::Language;
 
-/// Why there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why there is no answer, or only a part of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Excuse {
     /// Too many messages of this conversation wait already.
     Busy,
@@ -20,7 +20,10 @@ pub enum Excuse {
     /// The models do not agree.
     NoAgreement,
     /// The message is of a kind that cannot be read.
-    CannotRead(Unreadable),
+    CannotRead {
+        /// What it is: a channel's word (`photo`, `voice`) or a media type.
+        kind: String,
+    },
     /// The provider's content filter.
     Refused,
     /// The model said nothing that can be shown.
@@ -33,11 +36,13 @@ pub enum Excuse {
     NoRoute,
     /// Given up after the last attempt.
     SetAside,
+    /// Stands behind an answer that the model's length limit has cut.
+    CutMark,
 }
 
 /// What cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreadable {
+enum Unreadable {
     /// Photos and other pictures.
     Picture,
     /// Voice messages and other sound.
@@ -54,8 +59,7 @@ pub enum Unreadable {
 
 impl Unreadable {
     /// By a channel's word (`photo`, `voice`) or a media type (`image/png`).
-    #[must_use]
-    pub fn of(kind: &str) -> Unreadable {
+    fn of(kind: &str) -> Unreadable {
         let kind = kind.trim().to_ascii_lowercase();
         match kind.split('/').next().unwrap_or("") {
             "image" | "photo" | "picture" => Unreadable::Picture,
@@ -71,7 +75,7 @@ impl Unreadable {
 impl Excuse {
     /// The reason's word in logs and events.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             Excuse::Busy => "busy",
             Excuse::ModelStarting => "model_starting",
@@ -79,19 +83,20 @@ impl Excuse {
             Excuse::Overloaded => "overloaded",
             Excuse::TooLate => "too_late",
             Excuse::NoAgreement => "no_agreement",
-            Excuse::CannotRead(_) => "cannot_read",
+            Excuse::CannotRead { .. } => "cannot_read",
             Excuse::Refused => "refused",
             Excuse::NoWords => "no_words",
             Excuse::Quota => "quota",
             Excuse::NotSetUp => "not_set_up",
             Excuse::NoRoute => "no_route",
             Excuse::SetAside => "set_aside",
+            Excuse::CutMark => "cut",
         }
     }
 
     /// The sentence for the person.
     #[must_use]
-    pub fn text(self, language: Language) -> &'static str {
+    pub fn text(&self, language: Language) -> String {
         let (en, es) = match self {
             Excuse::Busy => (
                 "Many messages are waiting here already. Please send this one again in a little while.",
@@ -117,7 +122,7 @@ impl Excuse {
                 "My models don't agree on an answer, and I'd rather not guess. You could ask in another way.",
                 "Mis modelos no se ponen de acuerdo y prefiero no adivinar. Puedes preguntarlo de otra manera.",
             ),
-            Excuse::CannotRead(what) => unreadable(what),
+            Excuse::CannotRead { kind } => unreadable(Unreadable::of(kind)),
             Excuse::Refused => (
                 "The service behind my model does not let it answer this. You could put it another way.",
                 "El servicio de mi modelo no le permite responder a esto. Puedes decirlo de otra manera.",
@@ -142,8 +147,15 @@ impl Excuse {
                 "I tried to answer this several times and it went wrong, so I have put it aside. Whoever runs me can see it.",
                 "He intentado responder a esto varias veces y ha salido mal, así que lo he apartado. Quien me administra puede verlo.",
             ),
+            Excuse::CutMark => (
+                "[… the answer was too long and ends here.]",
+                "[… la respuesta era demasiado larga y termina aquí.]",
+            ),
         };
-        choose(language, en, es)
+        match language {
+            Language::En => en.to_owned(),
+            Language::Es => es.to_owned(),
+        }
     }
 }
 
@@ -173,23 +185,6 @@ fn unreadable(what: Unreadable) -> (&'static str, &'static str) {
             "I can't read this kind of message. Please send it as text.",
             "No puedo leer este tipo de mensaje. Envíalo como texto, por favor.",
         ),
-    }
-}
-
-/// What stands behind an answer that the model's length limit has cut.
-#[must_use]
-pub fn cut_mark(language: Language) -> &'static str {
-    choose(
-        language,
-        "\n\n[… the answer was too long and ends here]",
-        "\n\n[… la respuesta era demasiado larga y se corta aquí]",
-    )
-}
-
-fn choose(language: Language, en: &'static str, es: &'static str) -> &'static str {
-    match language {
-        Language::En => en,
-        Language::Es => es,
     }
 }
 
@@ -232,7 +227,7 @@ fn excuse_of_one(failure: &Failure) -> Option<Excuse> {
         FailureKind::Refused
             if failure
                 .status
-                .is_none_or(|status| status < 300 || status >= 400) =>
+                .is_none_or(|status| !(300..400).contains(&status)) =>
         {
             Excuse::Refused
         }
@@ -249,51 +244,50 @@ fn excuse_of_one(failure: &Failure) -> Option<Excuse> {
 mod tests {
     use super::*;
 
-    const ALL: [Excuse; 18] = [
-        Excuse::Busy,
-        Excuse::ModelStarting,
-        Excuse::Unreachable,
-        Excuse::Overloaded,
-        Excuse::TooLate,
-        Excuse::NoAgreement,
-        Excuse::CannotRead(Unreadable::Picture),
-        Excuse::CannotRead(Unreadable::Sound),
-        Excuse::CannotRead(Unreadable::Video),
-        Excuse::CannotRead(Unreadable::Sticker),
-        Excuse::CannotRead(Unreadable::File),
-        Excuse::CannotRead(Unreadable::Other),
-        Excuse::Refused,
-        Excuse::NoWords,
-        Excuse::Quota,
-        Excuse::NotSetUp,
-        Excuse::NoRoute,
-        Excuse::SetAside,
-    ];
+    fn all() -> Vec<Excuse> {
+        let cannot_read = |kind: &str| Excuse::CannotRead {
+            kind: kind.to_owned(),
+        };
+        let mut all = vec![
+            Excuse::Busy,
+            Excuse::ModelStarting,
+            Excuse::Unreachable,
+            Excuse::Overloaded,
+            Excuse::TooLate,
+            Excuse::NoAgreement,
+            Excuse::Refused,
+            Excuse::NoWords,
+            Excuse::Quota,
+            Excuse::NotSetUp,
+            Excuse::NoRoute,
+            Excuse::SetAside,
+            Excuse::CutMark,
+        ];
+        let kinds = ["photo", "voice", "video", "sticker", "document", "location"];
+        all.extend(kinds.map(cannot_read));
+        all
+    }
 
     #[test]
     fn sentences_are_short_plain_and_different() {
         let mut seen = Vec::new();
-        for excuse in ALL {
+        for excuse in all() {
             for language in [Language::En, Language::Es] {
                 let text = excuse.text(language);
-                assert!(text.ends_with('.') && text.chars().count() <= 130, "{text}");
-                for word in [
-                    "http", "error", "json", "token", "api", "timeout", "provider", "ollama",
-                ] {
-                    let lower = text.to_lowercase();
-                    assert!(
-                        !lower
-                            .split(|c: char| !c.is_alphanumeric())
-                            .any(|w| w == word),
-                        "{text}"
-                    );
+                assert!(text.trim_end_matches(']').ends_with('.'), "{text}");
+                assert!(text.chars().count() <= 130, "{text}");
+                let words = text.to_lowercase();
+                for word in words.split(|c: char| !c.is_alphanumeric()) {
+                    let technical = [
+                        "http", "error", "json", "token", "api", "timeout", "provider", "ollama",
+                    ];
+                    assert!(!technical.contains(&word), "{text}");
                 }
                 assert!(!text.chars().any(|c| c.is_ascii_digit()), "{text}");
                 assert!(!seen.contains(&text), "twice: {text}");
                 seen.push(text);
             }
         }
-        assert_ne!(cut_mark(Language::En), cut_mark(Language::Es));
     }
 
     #[test]

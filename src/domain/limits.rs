@@ -49,9 +49,6 @@ pub struct Limits {
     // Runs
     /// Threads that work on messages: a Pi has four cores and models do the work, but each waiting call holds one.
     pub run_threads: usize,
-    /// How long after it gave a place back an endpoint counts as moving, so that one that needs it and
-    /// another may keep a free place there: longer than most answers, short beside `answer_timeout`.
-    pub endpoint_moving: Duration,
     /// How long an idle run thread stays: chats come in bursts.
     pub run_thread_idle: Duration,
     /// How long after its last release an endpoint counts as moving: for so long a place there is held for one who waits for several.
@@ -60,6 +57,8 @@ pub struct Limits {
     pub straggler_wait: Duration,
     /// How long runs may go on after a stop was asked for (contract 8).
     pub stop_runs: Duration,
+    /// How long runs that were cut may take to give their messages back: a moment, unless a name look-up hangs.
+    pub stop_cut: Duration,
     /// How long deliveries may go on after that (contract 8).
     pub stop_deliveries: Duration,
 
@@ -149,11 +148,11 @@ impl Default for Limits {
             memory_messages: 256,
             memory_keys: 4096,
             run_threads: 128,
-            endpoint_moving: seconds(60),
             run_thread_idle: seconds(30),
             place_moving: seconds(30),
             straggler_wait: seconds(10),
             stop_runs: seconds(10),
+            stop_cut: seconds(1),
             stop_deliveries: seconds(5),
             completion_bytes: 4 * mib,
             error_body_bytes: 64 * 1024,

@@ -112,11 +112,20 @@ pub struct Fitter {
     uses: u64,
 }
 
+/// Where a conversation's prompts begin. Numbers may stand out of order in a history, where an answer
+/// was put behind its question, so messages are told by their number, not counted by it.
 #[derive(Clone, Copy, Debug)]
 struct Begin {
-    /// The first message shown; all older ones stay out.
-    seq: i64,
+    at: Place,
     used: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// With the message of this number; all older ones stay out.
+    With(i64),
+    /// Behind it.
+    Behind(i64),
 }
 
 /// A prompt that fits.
@@ -207,27 +216,31 @@ impl Fitter {
         let Some(begin) = self.begins.get(&prompt.conversation) else {
             return 0;
         };
-        match history.first() {
+        let index_of = |seq| history.iter().position(|past| past.seq == seq);
+        let index = match begin.at {
+            Place::With(seq) => index_of(seq),
+            Place::Behind(seq) => index_of(seq).map(|index| index + 1),
+        };
+        match index {
+            Some(index) => index,
             // The window of stored messages has moved past it. It would move with every message
             // now; instead it gives up several at once and then stands still for a while.
-            Some(first) if first.seq > begin.seq && history.len() >= WINDOW_IN_STEPS => {
-                to_question(history, history.len() / 4)
-            }
-            _ => history.partition_point(|past| past.seq < begin.seq),
+            None if history.len() >= WINDOW_IN_STEPS => to_question(history, history.len() / 4),
+            None => 0,
         }
     }
 
     fn remember(&mut self, prompt: &Prompt, kept: &[Past]) {
-        let begins_at = kept.first().map(|past| past.seq);
-        let after_all = || prompt.history.last().map(|past| past.seq.saturating_add(1));
-        let Some(seq) = begins_at.or_else(after_all) else {
+        let with = kept.first().map(|past| Place::With(past.seq));
+        let behind = || prompt.history.last().map(|past| Place::Behind(past.seq));
+        let Some(at) = with.or_else(behind) else {
             self.begins.remove(&prompt.conversation);
             return;
         };
         self.uses += 1;
         let used = self.uses;
         self.begins
-            .insert(prompt.conversation.clone(), Begin { seq, used });
+            .insert(prompt.conversation.clone(), Begin { at, used });
         if self.begins.len() > REMEMBERED {
             let oldest = self.begins.iter().min_by_key(|(_, begin)| begin.used);
             if let Some(conversation) = oldest.map(|(conversation, _)| conversation.clone()) {

@@ -190,7 +190,7 @@ impl Client {
         let mut result = self.attempt(request, Pool::Use);
         if let Err(Trouble::Stale(_)) = &result {
             if request.resend == Resend::Once {
-                log::debug!(url:% = request.url; "idle_connection_was_closed");
+                log::debug!(url:% = request.url; "an idle connection was closed by the server");
                 result = self.attempt(request, Pool::Avoid);
             }
         }

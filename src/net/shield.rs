@@ -110,7 +110,7 @@ impl Shielded {
             }
             mixed.insert(host.to_owned(), now);
         }
-        log::warn!(host, rule = "private_network_shield"; "mixed_answer");
+        log::warn!(host, rule = "private_network_shield"; "the addresses of a name are mixed; those refused are never dialled");
     }
 }
 

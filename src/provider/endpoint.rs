@@ -97,9 +97,8 @@ impl Endpoint {
 
     fn failed(&self, error: &HttpError) -> Failure {
         let kind = match error {
-            HttpError::Connect(_) | HttpError::Tls(..) | HttpError::Request(_) => {
-                FailureKind::Connect
-            }
+            HttpError::Connect(_) | HttpError::Tls(..) => FailureKind::Connect,
+            HttpError::Request(_) => FailureKind::Refused,
             HttpError::Timeout(_) => FailureKind::Timeout,
             HttpError::Protocol(_) => FailureKind::Body,
             HttpError::Shield(_) => FailureKind::Shield,
@@ -145,8 +144,12 @@ impl Endpoint {
     pub(super) fn refusal(&self, response: &Response) -> Failure {
         let told = Told::read(&response.body);
         let mut failure = self.told(response.status, &told);
-        if matches!(failure.kind, FailureKind::Rate | FailureKind::Status) {
+        if failure.kind == FailureKind::Rate {
             failure.retry_after = self.wait(response);
+            if failure.retry_after > Some(self.limits().retry_after_most) {
+                // A budget of a day comes back, but not while somebody waits for an answer.
+                failure.kind = FailureKind::Quota;
+            }
         }
         failure
     }

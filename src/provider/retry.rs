@@ -48,25 +48,22 @@ fn heals(failure: &Failure) -> bool {
 }
 
 /// How long to wait before the next try; `None` where there is none. `tried` counts the tries so
-/// far, `left` is the time until the answer must be there, `wait_most` bounds a wait that the
-/// provider asks for, `random` spreads the others.
+/// far, `left` is the time until the answer must be there, `random` spreads the waits that no
+/// provider asks for. (One that asks for more than `limits.retry_after_most` reports a quota.)
 #[must_use]
 pub fn wait_before_next(
     failure: &Failure,
     tried: u32,
     max_retries: u32,
     left: Duration,
-    wait_most: Duration,
     random: u32,
 ) -> Option<Duration> {
     if tried > max_retries || !heals(failure) {
         return None;
     }
-    let wait = match failure.retry_after {
-        Some(asked) if asked > wait_most => return None,
-        Some(asked) => asked,
-        None => BACKOFF.wait(tried, random),
-    };
+    let wait = failure
+        .retry_after
+        .unwrap_or_else(|| BACKOFF.wait(tried, random));
     (wait < left).then_some(wait)
 }
 
@@ -77,10 +74,6 @@ pub fn wait_before_next(
 ///
 /// # Errors
 /// The last attempt's failure; `Cancelled` where that was the reason to stop.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the whole setting of one question"
-)]
 pub fn ask(
     provider: &dyn Provider,
     model: &Model,
@@ -88,7 +81,6 @@ pub fn ask(
     deadline: Deadline,
     cancel: &Cancel,
     clock: &dyn Clock,
-    wait_most: Duration,
     report: &mut dyn FnMut(&Attempt<'_>),
 ) -> Result<Completion, Failure> {
     let mut tried = 0;
@@ -115,7 +107,6 @@ pub fn ask(
             tried,
             model.max_retries,
             deadline.left(now),
-            wait_most,
             random::number(),
         );
         report(&Attempt {
@@ -176,7 +167,6 @@ mod tests {
                 1,
                 2,
                 Duration::from_secs(100),
-                Duration::from_secs(60),
                 u32::MAX,
             );
             let expected = heals.then_some(Duration::from_secs(1));
@@ -195,7 +185,6 @@ mod tests {
             (None, 9, 9, 20, None),
             (Some(0), 1, 1, 100, Some(0)),
             (Some(60), 1, 1, 100, Some(60)),
-            (Some(61), 1, 1, 100, None),
             (Some(60), 1, 1, 60, None),
         ] {
             let got = wait_before_next(
@@ -203,7 +192,6 @@ mod tests {
                 tried,
                 retries,
                 Duration::from_secs(left),
-                Duration::from_secs(60),
                 u32::MAX,
             );
             assert_eq!(

@@ -5,31 +5,42 @@
 //! their commit has been synced; what one group of callers asks for at the same time shares a
 //! commit.
 
+mod claim;
+mod erase;
 mod error;
 mod files;
+mod finish;
+mod ids;
 mod inbox;
+mod lookup;
 mod outbox;
 mod queue;
 mod readers;
 mod schema;
+mod scrub;
+mod state;
 mod sweep;
+mod ticket;
 mod turns;
 mod writer;
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use rusqlite::Connection;
 
+pub use claim::Work;
 pub use error::StoreError;
 pub use files::Lock;
-pub use inbox::{
-    Accepted, Answer, Claim, Excuse, Finish, Finished, MessageState, Reply, State, Work,
-};
+pub use finish::{Finish, Finished, Reply};
+pub use inbox::{Accepted, Claim, Excuse};
+pub use lookup::{Answer, MessageState};
 pub use outbox::{Delivery, Queued};
 pub use schema::inspect;
+pub use state::State;
 pub use sweep::Swept;
 pub use turns::{Audience, Turn, TurnOutcome};
 pub use writer::Tx;
@@ -39,8 +50,9 @@ use crate::base::random;
 use crate::base::sync::{lock, spawn};
 use crate::domain::limits::Limits;
 use files::Files;
-use queue::{Kind, Lazy, Queue, Refusal, Ticket};
+use queue::{Queue, Refusal};
 use readers::Readers;
+use ticket::{Kind, Lazy, Ticket};
 use writer::{Facts, Pulse, Writer};
 
 /// Stack of the store thread: SQLite's deepest paths take some 100 KiB.
@@ -133,7 +145,7 @@ impl Store {
         let named = |error: rusqlite::Error| {
             StoreError::sqlite(path.as_deref().unwrap_or("".as_ref()), &error)
         };
-        let recovered = inbox::recover(&connection).map_err(named)?;
+        let recovered = claim::recover(&connection).map_err(named)?;
         let pulse = Pulse {
             inbox_open: inbox::count_open(&connection).map_err(named)?,
             outbox_open: outbox::count_open(&connection).map_err(named)?,
@@ -145,6 +157,7 @@ impl Store {
             path: path.clone(),
             limits: limits.clone(),
             clock,
+            over: AtomicUsize::new(0),
         });
         let queue = Arc::new(Queue::new(
             limits.store_queue,
@@ -207,7 +220,7 @@ impl Store {
     {
         let wait = self.facts.limits.store_wait;
         let until = Instant::now() + wait;
-        let (job, slot) = Ticket::new(kind, job, orphan);
+        let (job, slot) = Ticket::job(kind, job, orphan);
         self.queue
             .push(job, until)
             .map_err(|refusal| self.refused(&refusal))?;

@@ -5,7 +5,7 @@ use rusqlite::{params, Connection, OptionalExtension};
 
 use super::error::StoreError;
 use super::turns::{self, NewTurn};
-use super::{inbox, Store, Tx};
+use super::{ids, Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::base::text::prefix;
 use crate::domain::ids::{ChannelName, Conversation, MessageId};
@@ -87,10 +87,8 @@ pub(super) fn queue(tx: &Tx<'_>, address: Address<'_>) -> rusqlite::Result<Outgo
     tx.count_outbox(1);
     Ok(Outgoing {
         row,
-        message_id: inbox::outbox_id(&tx.facts.epoch, row),
-        in_reply_to: address
-            .inbox
-            .map(|row| inbox::inbox_id(&tx.facts.epoch, row)),
+        message_id: ids::outbox_id(&tx.facts.epoch, row),
+        in_reply_to: address.inbox.map(|row| ids::inbox_id(&tx.facts.epoch, row)),
         conversation: turn.conversation.clone(),
         role: turn.role,
         sender_name: turn.sender_name.to_owned(),
@@ -118,10 +116,10 @@ pub(super) fn outgoing(
             let channel = ChannelName::new(columns.get_ref(1)?.as_str()?);
             Ok(Outgoing {
                 row,
-                message_id: inbox::outbox_id(epoch, row),
+                message_id: ids::outbox_id(epoch, row),
                 in_reply_to: columns
                     .get::<_, Option<i64>>(0)?
-                    .map(|row| inbox::inbox_id(epoch, row)),
+                    .map(|row| ids::inbox_id(epoch, row)),
                 conversation: Conversation::new(&channel, columns.get_ref(2)?.as_str()?),
                 role: turns::role(columns.get_ref(3)?.as_str()?),
                 sender_name: columns.get(4)?,
@@ -249,6 +247,6 @@ impl Store {
     /// The id of an outbox row's message.
     #[must_use]
     pub fn outgoing_id(&self, row: i64) -> MessageId {
-        inbox::outbox_id(&self.facts.epoch, row)
+        ids::outbox_id(&self.facts.epoch, row)
     }
 }

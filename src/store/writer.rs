@@ -6,13 +6,15 @@ use std::cell::Cell;
 use std::ops::Deref;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
 use super::error::StoreError;
-use super::queue::{Job, Kind, Lazy, Next, Queue};
+use super::queue::{Next, Queue};
+use super::ticket::{Job, Kind, Lazy};
 use crate::base::clock::{Clock, UnixMs};
 use crate::base::sync::lock;
 use crate::domain::limits::Limits;
@@ -31,6 +33,8 @@ pub(super) struct Facts {
     pub limits: Limits,
     /// The calendar.
     pub clock: Arc<dyn Clock>,
+    /// Messages that have ended since the store was opened.
+    pub over: AtomicUsize,
 }
 
 impl Facts {

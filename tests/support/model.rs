@@ -56,8 +56,6 @@ pub enum Reply {
 pub enum Step {
     /// Sends bytes.
     Bytes(Vec<u8>),
-    /// Waits.
-    Pause(Duration),
     /// Sends the bytes again and again, with a pause between, until the client leaves.
     Forever(Vec<u8>, Duration),
     /// Waits until the client leaves.
@@ -129,6 +127,7 @@ struct Shared {
     seen: Mutex<Vec<Seen>>,
     open: Mutex<Vec<TcpStream>>,
     connections: AtomicUsize,
+    sent: AtomicUsize,
     stop: AtomicBool,
 }
 
@@ -170,6 +169,7 @@ impl ModelServer {
             seen: Mutex::new(Vec::new()),
             open: Mutex::new(Vec::new()),
             connections: AtomicUsize::new(0),
+            sent: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
         });
         let theirs = Arc::clone(&shared);
@@ -205,6 +205,11 @@ impl ModelServer {
     /// Connections so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// Bytes that clients have let it send without end.
+    pub fn sent_forever(&self) -> usize {
+        self.shared.sent.load(Ordering::SeqCst)
     }
 
     /// Closes all connections that are open, as a server that restarts does.
@@ -271,7 +276,7 @@ fn serve(stream: impl Read + Write, number: usize, shared: &Shared) -> std::io::
             }
             Reply::Steps(steps) => {
                 for step in steps {
-                    perform(step, &mut stream)?;
+                    perform(step, &mut stream, shared)?;
                 }
                 return Ok(());
             }
@@ -279,20 +284,21 @@ fn serve(stream: impl Read + Write, number: usize, shared: &Shared) -> std::io::
     }
 }
 
-fn perform(step: Step, stream: &mut BufReader<impl Read + Write>) -> std::io::Result<()> {
+fn perform(
+    step: Step,
+    stream: &mut BufReader<impl Read + Write>,
+    shared: &Shared,
+) -> std::io::Result<()> {
     let out = stream.get_mut();
     match step {
         Step::Bytes(bytes) => {
             out.write_all(&bytes)?;
             out.flush()
         }
-        Step::Pause(span) => {
-            std::thread::sleep(span);
-            Ok(())
-        }
         Step::Forever(bytes, pause) => loop {
             out.write_all(&bytes)?;
             out.flush()?;
+            shared.sent.fetch_add(bytes.len(), Ordering::SeqCst);
             std::thread::sleep(pause);
         },
         Step::UntilGone => stream.read(&mut [0]).map(|_| ()),

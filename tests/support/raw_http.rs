@@ -128,6 +128,11 @@ impl Raw {
         self.read.is_empty() && self.more().is_none()
     }
 
+    /// Whether the other side ends the connection without another byte, and not by a reset.
+    pub fn ended_in_order(&mut self) -> bool {
+        self.read.is_empty() && matches!(self.socket.read(&mut [0]), Ok(0))
+    }
+
     fn more(&mut self) -> Option<()> {
         let mut piece = [0; 4096];
         match self.socket.read(&mut piece) {

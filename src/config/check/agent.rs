@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::cages;
-use super::rest::Facts;
-use super::shape::{near_or_all, shown};
+use super::facts::{absent_channel, Facts};
 use super::view::Object;
+use super::words::{near_or_all, shown};
 use crate::config::json::Value;
 use crate::domain::brain::{
     Agent, Chats, Grant, HttpFetchCage, Memory, MemoryScope, Mode, ReadFileCage, WebhookCallCage,
@@ -192,14 +192,6 @@ fn governance(view: &Object<'_>, tools: &[String], facts: &Facts<'_>) -> Option<
         });
     }
     Some(grants)
-}
-
-/// The words about a channel type that this file does not have.
-pub(super) fn absent_channel(word: &str) -> (String, String) {
-    (
-        format!("this file has no channel {}", shown(word)),
-        "add the channel, or leave the entry out".into(),
-    )
 }
 
 fn tool_attrs(view: &Object<'_>, tools: &[String]) -> Vec<String> {

@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::agent;
+use super::facts::Facts;
 use super::models::{self, Around};
-use super::rest::{Facts, Uses};
-use super::shape::{near_or_all, shown};
+use super::uses::Uses;
 use super::view::Object;
+use super::words::{near_or_all, shown};
 use crate::domain::brain::{Brain, Dispatch, Model, Persona, Policy, PolicyKind, Sensitivity};
 use crate::domain::ids::BrainName;
 use crate::domain::privacy;

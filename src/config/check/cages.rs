@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::rest::Facts;
+use super::facts::Facts;
 use super::view::Object;
 
 /// Folders of the system that hold secrets or endless files.

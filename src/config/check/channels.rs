@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use super::rest::Uses;
-use super::shape::shown;
+use super::uses::Uses;
 use super::view::Object;
+use super::words::shown;
 use crate::config::plan::{
     Channel, ChannelSettings, Chat, Mapping, Respond, Signature, SignatureKind, Webhook,
 };

@@ -6,11 +6,16 @@ mod agent;
 mod brains;
 mod cages;
 mod channels;
+mod facts;
 mod findings;
+mod keys;
 mod models;
+mod plain;
 mod rest;
 mod shape;
+mod uses;
 mod view;
+mod words;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,8 +24,10 @@ use super::json;
 use super::plan::Plan;
 use super::problem::{Problem, Severity};
 use crate::domain::catalogue::Catalogue;
+use facts::Facts;
 use findings::Findings;
-use view::View;
+use uses::Uses;
+use view::Object;
 
 /// What the check may know of the world beside the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -164,11 +171,50 @@ pub fn check(text: &[u8], file: &Path, catalogue: &Catalogue, env: &Surroundings
     };
     shape::keys(&cx, &root);
     shape::document(&cx, &root);
-    let View::Whole(view) = View::root(&cx, &root) else {
+    let Some(view) = Object::root(&cx, &root) else {
         return finish(found, None, Places::default());
     };
-    let (plan, places) = rest::plan(&view);
+    let (plan, places) = plan(&view);
     finish(found, plan, places)
+}
+
+/// The whole plan, where nothing in the file was refused; where a part is missing, another rule has
+/// reported why.
+fn plan(root: &Object<'_>) -> (Option<Plan>, Places) {
+    let mut uses = Uses::default();
+    let channels = channels::channels(root, &mut uses);
+    let storage = rest::storage(root);
+    let facts = Facts {
+        has_storage: root.given("storage").is_some(),
+        database: storage.as_ref().map(|storage| storage.path.clone()),
+        channels: root
+            .objects("channels")
+            .iter()
+            .filter_map(|view| view.text_given("type"))
+            .collect(),
+    };
+    let brains = brains::brains(root, &facts, &mut uses);
+    let admin_token_env = root.object("admin").and_then(|view| {
+        let env = view.env("token_env");
+        uses.admin(&view);
+        env
+    });
+    let observability = rest::observability(root, &channels);
+    rest::console(root, &channels);
+    let routes = rest::routes(root, &facts);
+    let session = rest::session(root);
+    uses.judge(root);
+    let places = uses.places(root);
+    let plan = observability.map(|observability| Plan {
+        channels,
+        brains,
+        routes,
+        storage,
+        session,
+        observability,
+        admin_token_env,
+    });
+    (plan, places)
 }
 
 fn finish(found: Findings<'_>, plan: Option<Plan>, places: Places) -> Checked {

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::rest::Uses;
-use super::shape::shown;
+use super::uses::Uses;
 use super::view::Object;
+use super::words::shown;
 use crate::config::json::{Node, Value};
 use crate::config::values;
 use crate::domain::brain::{Dispatch, Locality, Model, Sensitivity, ToolLane};

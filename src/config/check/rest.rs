@@ -1,78 +1,17 @@
-//! Rules of routes, storage, sessions, the admin server and the variables of secrets; and the plan
-//! as a whole.
+//! Rules of routes, storage, sessions and the admin server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::agent::absent_channel;
-use super::brains::brains;
-use super::channels::channels;
-use super::shape::{near_or_all, shown};
+use super::facts::{absent_channel, Facts, CONSOLE};
 use super::view::Object;
-use super::{Entry, Places};
-use crate::config::plan::{Channel, ChannelSettings, Observability, Plan, Route, Session, Storage};
+use super::words::{near_or_all, shown};
+use crate::config::plan::{Channel, ChannelSettings, Observability, Route, Session, Storage};
 use crate::config::{schema, values};
-use crate::domain::ids::{BrainName, ChannelName, EnvName};
+use crate::domain::ids::{BrainName, ChannelName};
 
-/// What brains must know of the rest of the file.
-pub(super) struct Facts<'a> {
-    pub(super) has_storage: bool,
-    pub(super) database: Option<PathBuf>,
-    /// The words that stand as types of channels.
-    channels: Vec<&'a str>,
-}
-
-impl Facts<'_> {
-    /// Whether the file has a channel of that name; the console is always a legal one.
-    pub(super) fn has_channel(&self, name: &str) -> bool {
-        name == CONSOLE || self.channels.contains(&name)
-    }
-}
-
-/// The channel that comes with the write surface.
-const CONSOLE: &str = "console";
-
-/// The whole plan, where nothing in the file was refused; where a part is missing, another rule has
-/// reported why.
-pub(super) fn plan(root: &Object<'_>) -> (Option<Plan>, Places) {
-    let mut uses = Uses::default();
-    let channels = channels(root, &mut uses);
-    let storage = storage(root);
-    let facts = Facts {
-        has_storage: root.given("storage").is_some(),
-        database: storage.as_ref().map(|storage| storage.path.clone()),
-        channels: root
-            .objects("channels")
-            .iter()
-            .filter_map(|view| view.text_given("type"))
-            .collect(),
-    };
-    let brains = brains(root, &facts, &mut uses);
-    let admin_token_env = root.object("admin").and_then(|view| {
-        let env = view.env("token_env");
-        uses.admin(&view);
-        env
-    });
-    let observability = observability(root, &channels);
-    console(root, &channels);
-    let routes = routes(root, &facts);
-    let session = session(root);
-    uses.judge(root);
-    let places = uses.places(root);
-    let plan = observability.map(|observability| Plan {
-        channels,
-        brains,
-        routes,
-        storage,
-        session,
-        observability,
-        admin_token_env,
-    });
-    (plan, places)
-}
-
-fn routes(root: &Object<'_>, facts: &Facts<'_>) -> Vec<Route> {
+pub(super) fn routes(root: &Object<'_>, facts: &Facts<'_>) -> Vec<Route> {
     let views = root.objects("brains");
     let brains: Vec<&str> = views.iter().filter_map(|view| view.text("name")).collect();
     let all_named = views.iter().all(|view| !view.spoiled("name")) && !root.spoiled("brains");
@@ -144,7 +83,7 @@ fn unrouted(root: &Object<'_>, routed: &[&str]) {
     }
 }
 
-fn console(root: &Object<'_>, channels: &[Channel]) {
+pub(super) fn console(root: &Object<'_>, channels: &[Channel]) {
     let listed = channels
         .iter()
         .any(|channel| channel.settings == ChannelSettings::Console);
@@ -165,7 +104,7 @@ fn console(root: &Object<'_>, channels: &[Channel]) {
     }
 }
 
-fn storage(root: &Object<'_>) -> Option<Storage> {
+pub(super) fn storage(root: &Object<'_>) -> Option<Storage> {
     let view = root.object("storage")?;
     let path = match view.given("path") {
         Some(_) => view.file("path"),
@@ -197,7 +136,7 @@ fn default_database(view: &Object<'_>) -> Option<PathBuf> {
     folder.map(|folder| folder.join("korvun").join("korvun.db"))
 }
 
-fn session(root: &Object<'_>) -> Option<Session> {
+pub(super) fn session(root: &Object<'_>) -> Option<Session> {
     let view = root.object("session")?;
     if root.given("storage").is_none() {
         root.error(
@@ -242,7 +181,7 @@ fn session(root: &Object<'_>) -> Option<Session> {
     })
 }
 
-fn observability(root: &Object<'_>, channels: &[Channel]) -> Option<Observability> {
+pub(super) fn observability(root: &Object<'_>, channels: &[Channel]) -> Option<Observability> {
     let Some(view) = root.object("observability") else {
         let field = |key| {
             schema::OBSERVABILITY
@@ -312,102 +251,4 @@ fn shared_port(
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     let any = |addr: SocketAddr| addr.ip().is_unspecified();
     a.port() != 0 && a.port() == b.port() && (a.ip() == b.ip() || any(a) || any(b))
-}
-
-/// Which variable is used for what, and where.
-#[derive(Default)]
-pub(super) struct Uses {
-    uses: Vec<Use>,
-}
-
-struct Use {
-    env: EnvName,
-    purpose: String,
-    path: String,
-    at: usize,
-    is_admin: bool,
-}
-
-impl Uses {
-    /// Takes note of a key that names a secret, and gives the name.
-    pub(super) fn of(&mut self, view: &Object<'_>, key: &str, purpose: String) -> Option<EnvName> {
-        let env = view.env(key)?;
-        self.uses.push(Use {
-            env: env.clone(),
-            purpose,
-            path: view.path_of(key),
-            at: view.at(key),
-            is_admin: false,
-        });
-        Some(env)
-    }
-
-    fn admin(&mut self, view: &Object<'_>) {
-        if let Some(env) = view.env("token_env") {
-            self.uses.push(Use {
-                env,
-                purpose: "the admin token".into(),
-                path: view.path_of("token_env"),
-                at: view.at("token_env"),
-                is_admin: true,
-            });
-        }
-    }
-
-    /// The admin token's variable serves nothing else; another one in two kinds of use would hand
-    /// one party the secret of another.
-    fn judge(&self, root: &Object<'_>) {
-        let found = root.cx.found;
-        let admin = self.uses.iter().find(|used| used.is_admin);
-        for (index, used) in self.uses.iter().enumerate() {
-            if used.is_admin {
-                continue;
-            }
-            if admin.is_some_and(|admin| admin.env == used.env) {
-                found.error(
-                    used.at,
-                    || used.path.clone(),
-                    || {
-                        (
-                            format!(
-                                "{} holds the admin token and may serve nothing else",
-                                used.env
-                            ),
-                            "give this its own variable".into(),
-                        )
-                    },
-                );
-                continue;
-            }
-            let other = self.uses[..index]
-                .iter()
-                .find(|other| other.env == used.env && other.purpose != used.purpose);
-            let Some(other) = other else { continue };
-            let words = || {
-                (
-                    format!(
-                        "{} serves as {} and as {}",
-                        used.env, other.purpose, used.purpose
-                    ),
-                    "one party would learn the other's secret: give each its own variable".into(),
-                )
-            };
-            match root.cx.env.entry {
-                Entry::File => found.warning(used.at, || used.path.clone(), words),
-                Entry::Post => found.error(used.at, || used.path.clone(), words),
-            }
-        }
-    }
-
-    fn places(self, root: &Object<'_>) -> Places {
-        Places(
-            self.uses
-                .into_iter()
-                .map(|used| {
-                    let place = root.cx.found.place(used.at);
-                    (used.path, place)
-                })
-                .collect(),
-        )
-    }
 }

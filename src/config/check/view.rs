@@ -4,33 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::keys::{fields, fields_of};
 use super::Context;
 use crate::config::json::{push_index, push_key, Node, Value};
 use crate::config::values;
-use crate::domain::catalogue::{Field, Preset};
+use crate::domain::catalogue::{Field, Preset, Shape};
 use crate::domain::ids::EnvName;
-
-/// The root of the document, if it is an object.
-pub(super) enum View<'a> {
-    /// It is.
-    Whole(Object<'a>),
-    /// It is something else, which has been reported.
-    Broken,
-}
-
-impl<'a> View<'a> {
-    pub(super) fn root(cx: &'a Context<'a>, node: &'a Node<'a>) -> View<'a> {
-        match node.value {
-            Value::Object(_) => View::Whole(Object {
-                cx,
-                node,
-                path: String::new(),
-                fields: super::shape::fields(crate::config::schema::ROOT),
-            }),
-            _ => View::Broken,
-        }
-    }
-}
 
 /// An object of the file and the keys that it may have.
 pub(super) struct Object<'a> {
@@ -40,16 +19,17 @@ pub(super) struct Object<'a> {
     fields: Vec<&'static Field>,
 }
 
-/// Whether a value counts as absent on an optional key.
-pub(super) fn is_absent(value: &Value<'_>) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Text(text) => text.is_empty(),
-        _ => false,
-    }
-}
-
 impl<'a> Object<'a> {
+    /// The root of the document; `None` where it is no object, which has been reported.
+    pub(super) fn root(cx: &'a Context<'a>, node: &'a Node<'a>) -> Option<Object<'a>> {
+        matches!(node.value, Value::Object(_)).then(|| Object {
+            cx,
+            node,
+            path: String::new(),
+            fields: fields(crate::config::schema::ROOT),
+        })
+    }
+
     /// The value of a key, faulty ones included; `null` and empty strings are absent.
     pub(super) fn given(&self, key: &str) -> Option<&'a Node<'a>> {
         let Value::Object(members) = &self.node.value else {
@@ -59,7 +39,7 @@ impl<'a> Object<'a> {
             .iter()
             .find(|member| member.key == key)
             .map(|member| &member.node)
-            .filter(|node| !is_absent(&node.value))
+            .filter(|node| !node.value.is_absent())
     }
 
     fn sound(&self, key: &str) -> Option<&'a Node<'a>> {
@@ -121,7 +101,7 @@ impl<'a> Object<'a> {
     /// A whole number, or its default.
     pub(super) fn whole(&self, key: &str) -> Option<u32> {
         match self.sound(key).map(|node| &node.value) {
-            Some(Value::Number(text)) => super::shape::whole(text)?.try_into().ok(),
+            Some(Value::Number(text)) => values::whole(text)?.try_into().ok(),
             _ => self.preset(key)?.parse().ok(),
         }
     }
@@ -150,7 +130,7 @@ impl<'a> Object<'a> {
     /// An object below this one.
     pub(super) fn object(&self, key: &str) -> Option<Object<'a>> {
         let node = self.sound(key)?;
-        let fields = super::shape::fields_of(self.cx, self.field(key)?.shape, node)?;
+        let fields = fields_of(self.cx, self.field(key)?.shape, node)?;
         matches!(node.value, Value::Object(_)).then(|| Object {
             cx: self.cx,
             node,
@@ -162,7 +142,7 @@ impl<'a> Object<'a> {
     /// The entries of a list that may be used, each with its index.
     pub(super) fn entries(&self, key: &str) -> Vec<(usize, &'a Node<'a>)> {
         let most = match self.field(key).map(|field| field.shape) {
-            Some(crate::domain::catalogue::Shape::List(_, _, most)) => most,
+            Some(Shape::List(_, _, most)) => most,
             _ => 0,
         };
         match self.sound(key).map(|node| &node.value) {
@@ -189,15 +169,13 @@ impl<'a> Object<'a> {
 
     /// The objects of a list.
     pub(super) fn objects(&self, key: &str) -> Vec<Object<'a>> {
-        let Some(crate::domain::catalogue::Shape::List(of, _, _)) =
-            self.field(key).map(|field| field.shape)
-        else {
+        let Some(Shape::List(of, _, _)) = self.field(key).map(|field| field.shape) else {
             return Vec::new();
         };
         self.entries(key)
             .into_iter()
             .filter_map(|(index, node)| {
-                let fields = super::shape::fields_of(self.cx, *of, node)?;
+                let fields = fields_of(self.cx, *of, node)?;
                 matches!(node.value, Value::Object(_)).then(|| Object {
                     cx: self.cx,
                     node,

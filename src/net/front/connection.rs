@@ -2,21 +2,20 @@
 //! judged, has it answered, and begins again. Must never wait without a limit, nor hold more of a
 //! client's bytes than the caps allow.
 
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, TcpStream};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{poll, PollFd, PollFlags, Timespec};
-
-use super::buffer::Buffer;
 use super::chunked::Chunked;
-use super::head::{self, Announced, Head, Scan, Version};
+use super::client::Client;
+use super::head::{Announced, Head, Version};
 use super::refusal::Refusal;
 use super::response::{After, Response};
-use super::room::{StreamPlace, Ticket};
+use super::room::Ticket;
+use super::scan::Scan;
+use super::wire::{Silence, Wire};
 use super::{Ends, Owner, Request, Verdict};
 use crate::base::clock::{Clock, SystemClock};
 use crate::domain::limits::Limits;
@@ -26,14 +25,6 @@ use crate::domain::limits::Limits;
 const LINGER_BYTES: usize = 64 * 1024;
 /// How long such a rest is waited for.
 const LINGER_WAIT: Duration = Duration::from_secs(1);
-/// A whole answer may take so many times the limit of one write.
-const WRITES_PER_ANSWER: u32 = 6;
-/// A read limit that is off by so little stays: this saves a system call with every request, and
-/// the clock is read again after each wait.
-const READ_LIMIT_SLACK: Duration = Duration::from_millis(5);
-/// Bytes copied at a time from a relay's source.
-const RELAY_BYTES: usize = 8 * 1024;
-
 /// Why reading a request ended without one.
 enum Cut {
     /// The client is gone, or never began: nobody to answer.
@@ -42,9 +33,18 @@ enum Cut {
     Refused(Refusal),
 }
 
+impl From<Silence> for Cut {
+    fn from(silence: Silence) -> Cut {
+        match silence {
+            Silence::Gone => Cut::Gone,
+            Silence::Late => Cut::Refused(Refusal::Timeout),
+        }
+    }
+}
+
 /// What became of the answer to the request in work.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     Unanswered,
     /// Written; the connection can take another request.
     Open,
@@ -54,14 +54,12 @@ enum Fate {
 
 /// A connection and what it reuses from request to request.
 pub(super) struct Connection {
-    socket: Arc<TcpStream>,
-    ends: Ends,
-    ticket: Ticket,
-    limits: Arc<Limits>,
-    buffer: Buffer,
+    pub(super) wire: Wire,
+    pub(super) ends: Ends,
+    pub(super) ticket: Ticket,
+    pub(super) limits: Arc<Limits>,
     out: Vec<u8>,
-    read_timeout: Duration,
-    fate: Fate,
+    pub(super) fate: Fate,
     /// The client may still be sending what nobody will read.
     unread: bool,
 }
@@ -80,17 +78,11 @@ impl Connection {
             peer: canonical(peer),
             local: canonical(socket.local_addr()?),
         };
-        socket.set_nodelay(true)?;
-        socket.set_write_timeout(Some(limits.answer_write))?;
-        socket.set_read_timeout(Some(limits.head_wait))?;
         Ok(Connection {
-            // Room for the longest head and the one empty line before it.
-            buffer: Buffer::new(limits.head_bytes + 2),
-            read_timeout: limits.head_wait,
+            wire: Wire::new(socket, &limits)?,
             out: Vec::new(),
             fate: Fate::Unanswered,
             unread: false,
-            socket,
             ends,
             ticket,
             limits,
@@ -126,7 +118,7 @@ impl Connection {
     }
 
     /// Answers in place of the owner; the connection will end.
-    fn refuse(&mut self, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
         let response = refusal.response();
         log::debug!(peer:% = self.ends.peer, status = response.status(); "request_refused");
         let rules = Rules {
@@ -147,20 +139,20 @@ impl Connection {
         let mut begun = first;
         let mut deadline = None;
         loop {
-            let data = self.buffer.data();
+            let data = self.wire.data();
             let found = scan
                 .look(data, self.limits.head_bytes, self.limits.head_fields)
                 .and_then(|range| {
                     range.map_or(Ok(None), |range| {
                         let end = range.end;
-                        head::parse(&data[range]).map(|head| Some((head, end)))
+                        Head::parse(&data[range]).map(|head| Some((head, end)))
                     })
                 });
             if let Some((head, end)) = found.map_err(Cut::Refused)? {
                 if waiting && !self.ticket.begin_work() {
                     return Err(Cut::Gone);
                 }
-                self.buffer.consume(end);
+                self.wire.consume(end);
                 return Ok(head);
             }
             let now = Instant::now();
@@ -170,7 +162,7 @@ impl Connection {
                 }
                 waiting = true;
             }
-            if !begun && !self.buffer.data().is_empty() {
+            if !begun && !self.wire.data().is_empty() {
                 (begun, deadline) = (true, None);
             }
             let wait = if begun {
@@ -179,8 +171,8 @@ impl Connection {
                 self.limits.front_idle
             };
             let until = *deadline.get_or_insert(now + wait);
-            match self.more(until) {
-                Err(Cut::Refused(Refusal::Timeout)) if !begun => return Err(Cut::Gone),
+            match self.wire.more(until) {
+                Err(Silence::Late) if !begun => return Err(Cut::Gone),
                 read => read?,
             }
         }
@@ -250,7 +242,7 @@ impl Connection {
         let mut chunked = Chunked::new(cap);
         let mut deadline = None;
         loop {
-            let data = self.buffer.data();
+            let data = self.wire.data();
             let taken = match length {
                 Some(length) => {
                     let taken = data.len().min(length - body.len());
@@ -259,7 +251,7 @@ impl Connection {
                 }
                 None => chunked.feed(data, &mut body).map_err(Cut::Refused)?,
             };
-            self.buffer.consume(taken);
+            self.wire.consume(taken);
             if length.map_or(chunked.done(), |length| body.len() == length) {
                 return Ok(body);
             }
@@ -268,47 +260,17 @@ impl Connection {
                 None => {
                     if head.expects_continue() && body.is_empty() {
                         let go_on = IoSlice::new(b"HTTP/1.1 100 Continue\r\n\r\n");
-                        self.write(&mut [go_on]).map_err(|_| Cut::Gone)?;
+                        self.wire.write(&mut [go_on]).map_err(|_| Cut::Gone)?;
                     }
                     *deadline.insert(Instant::now() + self.limits.body_wait)
                 }
             };
-            self.more(until)?;
+            self.wire.more(until)?;
         }
-    }
-
-    /// Reads once.
-    ///
-    /// Blocks: until something came, up to `until`.
-    fn more(&mut self, until: Instant) -> Result<(), Cut> {
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(Cut::Refused(Refusal::Timeout));
-            }
-            self.limit_read(left).map_err(|_| Cut::Gone)?;
-            match self.buffer.fill(&mut &*self.socket) {
-                Ok(0) => return Err(Cut::Gone),
-                Ok(_) => return Ok(()),
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
-                    _ => return Err(Cut::Gone),
-                },
-            }
-        }
-    }
-
-    /// Sets the socket's read limit where it is not about what is wanted already.
-    fn limit_read(&mut self, left: Duration) -> io::Result<()> {
-        if self.read_timeout.abs_diff(left) > READ_LIMIT_SLACK {
-            self.socket.set_read_timeout(Some(left))?;
-            self.read_timeout = left;
-        }
-        Ok(())
     }
 
     /// Writes an answer and notes whether the connection goes on.
-    fn answer(&mut self, response: &Response, rules: Rules) -> io::Result<()> {
+    pub(super) fn answer(&mut self, response: &Response, rules: Rules) -> io::Result<()> {
         let after = match rules.version {
             _ if !rules.reuse || self.ticket.room().closing() => After::Close,
             Version::Http11 => After::Open,
@@ -317,7 +279,9 @@ impl Connection {
         let mut out = std::mem::take(&mut self.out);
         response.write_head(&mut out, after, SystemClock.unix());
         let content = if rules.body { response.content() } else { b"" };
-        let written = self.write(&mut [IoSlice::new(&out), IoSlice::new(content)]);
+        let written = self
+            .wire
+            .write(&mut [IoSlice::new(&out), IoSlice::new(content)]);
         self.out = out;
         self.fate = match (&written, after) {
             (Ok(()), After::Open | After::KeptOpen) => Fate::Open,
@@ -327,67 +291,29 @@ impl Connection {
         written
     }
 
-    /// Writes everything to the socket, in one call where it takes it.
-    ///
-    /// Blocks: up to the limit of a write without progress, and [`WRITES_PER_ANSWER`] times that
-    /// in all.
-    fn write(&self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-        let mut deadline = None;
-        IoSlice::advance_slices(&mut parts, 0);
-        while !parts.is_empty() {
-            match (&*self.socket).write_vectored(parts) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => IoSlice::advance_slices(&mut parts, count),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return Err(ErrorKind::TimedOut.into())
-                }
-                Err(error) => return Err(error),
-            }
-            if !parts.is_empty() {
-                let now = Instant::now();
-                let most = self.limits.answer_write * WRITES_PER_ANSWER;
-                if now > *deadline.get_or_insert(now + most) {
-                    return Err(ErrorKind::TimedOut.into());
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Where something was left unread: ends the sending side and reads a bounded rest, so that
     /// the last answer arrives. Meanwhile the connection may be closed to make room.
     ///
     /// Blocks: for [`LINGER_WAIT`] at most.
     fn linger(mut self) {
-        let unread = self.unread || !self.buffer.data().is_empty();
-        if !unread || self.socket.shutdown(Shutdown::Write).is_err() {
+        let unread = self.unread || !self.wire.data().is_empty();
+        if !unread || self.wire.end_sending().is_err() {
             return;
         }
         self.ticket.yield_place();
-        self.buffer.consume(usize::MAX);
+        self.wire.consume(usize::MAX);
         let until = Instant::now() + LINGER_WAIT;
         let mut read = 0;
-        while read < LINGER_BYTES && self.more(until).is_ok() {
-            read += self.buffer.data().len();
-            self.buffer.consume(usize::MAX);
+        while read < LINGER_BYTES && self.wire.more(until).is_ok() {
+            read += self.wire.data().len();
+            self.wire.consume(usize::MAX);
         }
-    }
-
-    /// Whether the client has ended its side or is gone altogether.
-    fn left(&self) -> bool {
-        let mut fds = [PollFd::new(&*self.socket, PollFlags::RDHUP)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
     }
 }
 
 /// What a request asks of its answer.
 #[derive(Clone, Copy)]
-struct Rules {
+pub(super) struct Rules {
     /// The connection may take another request.
     reuse: bool,
     version: Version,
@@ -401,118 +327,6 @@ impl Rules {
             reuse: head.keep_alive(),
             version: head.version(),
             body: head.method() != "HEAD",
-        }
-    }
-}
-
-/// The client of one request, to be answered once.
-pub struct Client<'c> {
-    connection: &'c mut Connection,
-    rules: Rules,
-}
-
-impl std::fmt::Debug for Client<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Client({})", self.connection.ends.peer)
-    }
-}
-
-/// What is relayed to a client, and so how long it may take.
-#[derive(Debug)]
-pub enum Relay {
-    /// One answer, within this time; a client that has ended its sending side still gets it.
-    Answer(Duration),
-    /// A stream, up to [`Limits::stream_life`]; it ends as soon as the client leaves.
-    Stream(StreamPlace),
-}
-
-impl Client<'_> {
-    /// Whether the client has left: its side of the connection is closed. One that merely ended
-    /// its sending side looks the same and counts as gone.
-    #[must_use]
-    pub fn left(&self) -> bool {
-        self.connection.left()
-    }
-
-    /// Sends the answer. `Ok` means that the operating system took all of it for the client.
-    ///
-    /// Blocks: up to [`Limits::answer_write`] without progress, six times that in all.
-    ///
-    /// # Errors
-    /// The client is gone or does not read; the connection ends.
-    pub fn respond(self, response: &Response) -> io::Result<()> {
-        self.connection.answer(response, self.rules)
-    }
-
-    /// A place among the streams of this port; none while all are taken.
-    #[must_use]
-    pub fn stream_place(&self) -> Option<StreamPlace> {
-        self.connection.ticket.room().stream()
-    }
-
-    /// Copies what `source` sends, head included, to the client until either side ends; then the
-    /// connection ends too, so the source has to say `Connection: close`. Where the source gives
-    /// nothing at all in its time, the client gets a 503. `source` is closed on the way out.
-    ///
-    /// Blocks: as long as [`Relay`] says.
-    ///
-    /// # Errors
-    /// Either side failed, or time ran out; the connection ends.
-    pub fn relay(self, source: &UnixStream, kind: &Relay) -> io::Result<()> {
-        let (life, watch) = match kind {
-            Relay::Answer(life) => (*life, PollFlags::empty()),
-            Relay::Stream(_) => (self.connection.limits.stream_life, PollFlags::RDHUP),
-        };
-        let mut copied = false;
-        let end = copy(self.connection, source, life, watch, &mut copied);
-        let _ = source.shutdown(Shutdown::Both);
-        self.connection.fate = Fate::Ended;
-        if !copied {
-            let refusal = Refusal::Unavailable("the part behind this port did not answer");
-            self.connection.refuse(refusal);
-            return end.and(Err(ErrorKind::UnexpectedEof.into()));
-        }
-        end
-    }
-}
-
-/// The loop of [`Client::relay`]. Sleeps until the source has something, `watch` sees the client
-/// leave, or `life` is over.
-fn copy(
-    connection: &Connection,
-    mut source: &UnixStream,
-    life: Duration,
-    watch: PollFlags,
-    copied: &mut bool,
-) -> io::Result<()> {
-    let until = Instant::now() + life;
-    let mut piece = vec![0; RELAY_BYTES];
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        let mut fds = [
-            PollFd::new(source, PollFlags::IN),
-            PollFd::new(&*connection.socket, watch),
-        ];
-        let wait = Timespec::try_from(left).map_err(|_| ErrorKind::InvalidInput)?;
-        match poll(&mut fds, Some(&wait)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
-            Ok(_) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let (ready, gone) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
-        if gone {
-            return Err(ErrorKind::BrokenPipe.into());
-        }
-        if ready {
-            let count = source.read(&mut piece)?;
-            if count == 0 {
-                return Ok(());
-            }
-            *copied = true;
-            connection.write(&mut [IoSlice::new(&piece[..count])])?;
         }
     }
 }

@@ -1,8 +1,6 @@
 //! Reads the head of a request, strictly (RFC 9112 sections 2 to 6). Pure: bytes in, a [`Head`] or
 //! a refusal out. Must never accept what two readers could understand in two ways.
 
-use std::ops::Range;
-
 use super::refusal::Refusal;
 use super::refusal::Refusal::BadRequest;
 
@@ -47,6 +45,39 @@ struct Span {
 }
 
 impl Head {
+    /// Reads a complete head, from its request line to its empty line.
+    ///
+    /// # Errors
+    /// A refusal that names the rule it breaks.
+    pub fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
+        let mut lines = Lines { bytes, at: 0 };
+        let request_line = lines
+            .next()
+            .ok_or(BadRequest("the request line is missing"))?;
+        let (method, target, version) = parse_request_line(bytes, request_line)?;
+        let mut fields = Vec::with_capacity(16);
+        for line in lines {
+            if line.from == line.to {
+                break;
+            }
+            fields.push(parse_field(bytes, line)?);
+        }
+        let mut head = Head {
+            bytes: bytes.into(),
+            method,
+            target,
+            version,
+            fields,
+            host: Span { from: 0, to: 0 },
+            body: Announced::Nothing,
+            keep_alive: false,
+        };
+        head.host = only_host(&head)?;
+        head.body = announced(&head)?;
+        head.keep_alive = wants_keep_alive(&head);
+        Ok(head)
+    }
+
     /// The method as sent; a token, case matters.
     #[must_use]
     pub fn method(&self) -> &str {
@@ -128,7 +159,7 @@ impl Head {
                 .any(|value| value.eq_ignore_ascii_case(b"100-continue"))
     }
 
-    /// Text that [`parse`] has checked to be ASCII.
+    /// Text that [`Head::parse`] has checked to be ASCII.
     fn text_of(&self, span: Span) -> &str {
         std::str::from_utf8(&self.bytes[span.from..span.to]).unwrap_or("")
     }
@@ -146,98 +177,6 @@ impl std::fmt::Debug for Head {
             )
             .finish()
     }
-}
-
-/// Finds the end of a head in bytes that come in piece by piece; looks at each byte once.
-#[derive(Debug, Default)]
-pub(super) struct Scan {
-    at: usize,
-    line: usize,
-    lines: usize,
-    skipped_empty_line: bool,
-}
-
-impl Scan {
-    /// Looks at what came since the last look; `bytes` is everything so far. Where the head is
-    /// complete: its place, from the request line to behind the empty line.
-    pub(super) fn look(
-        &mut self,
-        bytes: &[u8],
-        bytes_most: usize,
-        fields_most: usize,
-    ) -> Result<Option<Range<usize>>, Refusal> {
-        let first = if self.skipped_empty_line { 2 } else { 0 };
-        while self.at < bytes.len() {
-            let (at, byte) = (self.at, bytes[self.at]);
-            let after_cr = at > 0 && bytes[at - 1] == b'\r';
-            self.at += 1;
-            if byte != b'\n' {
-                if after_cr {
-                    return Err(BadRequest("a bare carriage return in the head"));
-                }
-                if at == self.line && self.lines == 0 && byte != b'\r' && !is_token(byte) {
-                    return Err(BadRequest("this is not an HTTP request"));
-                }
-                continue;
-            }
-            if !after_cr {
-                return Err(BadRequest("a bare line feed in the head"));
-            }
-            let empty = at - self.line == 1;
-            self.line = self.at;
-            if !empty {
-                self.lines += 1;
-                if self.lines > fields_most + 1 {
-                    return Err(Refusal::HeadersTooLarge);
-                }
-            } else if self.lines == 0 {
-                // RFC 9112 section 2.2: at least one empty line before a request is ignored.
-                if self.skipped_empty_line {
-                    return Err(BadRequest("empty lines before the request line"));
-                }
-                self.skipped_empty_line = true;
-                return self.look(bytes, bytes_most, fields_most);
-            } else if self.at - first > bytes_most {
-                return Err(Refusal::HeadersTooLarge);
-            } else {
-                return Ok(Some(first..self.at));
-            }
-        }
-        if bytes.len().saturating_sub(first) >= bytes_most {
-            return Err(Refusal::HeadersTooLarge);
-        }
-        Ok(None)
-    }
-}
-
-/// Reads a complete head, from its request line to the empty line.
-pub(super) fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
-    let mut lines = Lines { bytes, at: 0 };
-    let request_line = lines
-        .next()
-        .ok_or(BadRequest("the request line is missing"))?;
-    let (method, target, version) = parse_request_line(bytes, request_line)?;
-    let mut fields = Vec::with_capacity(16);
-    for line in lines {
-        if line.from == line.to {
-            break;
-        }
-        fields.push(parse_field(bytes, line)?);
-    }
-    let mut head = Head {
-        bytes: bytes.into(),
-        method,
-        target,
-        version,
-        fields,
-        host: Span { from: 0, to: 0 },
-        body: Announced::Nothing,
-        keep_alive: false,
-    };
-    head.host = only_host(&head)?;
-    head.body = announced(&head)?;
-    head.keep_alive = wants_keep_alive(&head);
-    Ok(head)
 }
 
 /// Lines without their CR LF.
@@ -336,7 +275,7 @@ fn parse_field(bytes: &[u8], line: Span) -> Result<(Span, Span), Refusal> {
 }
 
 /// The bytes of a name or a method (RFC 9110 section 5.6.2).
-fn is_token(byte: u8) -> bool {
+pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
@@ -418,183 +357,5 @@ fn wants_keep_alive(head: &Head) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Scans byte by byte and at once, both must agree; then parses.
-    fn read(text: &[u8]) -> Result<Option<Head>, Refusal> {
-        let whole = Scan::default().look(text, 512, 8);
-        let mut scan = Scan::default();
-        let mut piecewise = Ok(None);
-        for end in 0..=text.len() {
-            piecewise = scan.look(&text[..end], 512, 8);
-            if !matches!(piecewise, Ok(None)) {
-                break;
-            }
-        }
-        assert_eq!(whole, piecewise, "{:?}", String::from_utf8_lossy(text));
-        whole?.map(|range| parse(&text[range])).transpose()
-    }
-
-    #[test]
-    fn a_good_head_is_read() {
-        let text = b"\r\nPOST /hook?wait=5&x=? HTTP/1.1\r\nHost: box.lan:8090\r\n\
-            X-Name:\t  Jos\xc3\xa9 \xff \r\nContent-Length: 12\r\nx-name: second\r\nEmpty:\r\n\r\nbody";
-        let head = read(text).unwrap().unwrap();
-        assert_eq!(head.method(), "POST");
-        assert_eq!(head.path(), "/hook");
-        assert_eq!(head.query(), Some("wait=5&x=?"));
-        assert_eq!(head.host(), "box.lan:8090");
-        assert_eq!(head.announced(), Announced::Length(12));
-        assert_eq!(
-            head.values("X-NAME").collect::<Vec<_>>(),
-            [&b"Jos\xc3\xa9 \xff"[..], b"second"]
-        );
-        assert_eq!(head.text("x-name"), None);
-        assert_eq!(head.text("empty"), Some(""));
-        assert_eq!(head.text("absent"), None);
-        assert_eq!(head.fields().count(), 5);
-        assert!(head.keep_alive());
-        assert!(!format!("{head:?}").contains("second"));
-    }
-
-    #[test]
-    fn an_incomplete_head_waits() {
-        for text in [
-            "",
-            "\r",
-            "\r\n",
-            "GET",
-            "GET / HTTP/1.1\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\n\r",
-        ] {
-            assert_eq!(read(text.as_bytes()), Ok(None), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_strict_http_is_refused() {
-        for text in [
-            // request line
-            "GET  / HTTP/1.1\r\nHost: x\r\n\r\n",
-            "GET / HTTP/1.1 \r\nHost: x\r\n\r\n",
-            "GET /\r\nHost: x\r\n\r\n",
-            "GET / http/1.1\r\nHost: x\r\n\r\n",
-            "GET / HTTP/2.0\r\nHost: x\r\n\r\n",
-            "GET / HTTP/1.2\r\nHost: x\r\n\r\n",
-            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-            "GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n",
-            "CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
-            "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
-            "GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n",
-            "GET /\u{e9} HTTP/1.1\r\nHost: x\r\n\r\n",
-            "G(T / HTTP/1.1\r\nHost: x\r\n\r\n",
-            " / HTTP/1.1\r\nHost: x\r\n\r\n",
-            "\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
-            "\u{16}\u{3}\u{1}",
-            // lines
-            "GET / HTTP/1.1\nHost: x\n\n",
-            "GET / HTTP/1.1\r\nHost: x\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\n\n",
-            "GET / HTTP/1.1\r\nHost: x\rY: z\r\n\r\n",
-            "GET / HTTP/1.1\r\r\nHost: x\r\n\r\n",
-            "\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n",
-            "GET / HTTP/1.1\r\n Host: x\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\n\tfolded: y\r\n\r\n",
-            // names and values
-            "GET / HTTP/1.1\r\nHost: x\r\nName : y\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\nNa\u{e9}: y\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\nA: y\0z\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\nA: y\u{7f}\r\n\r\n",
-            // host
-            "GET / HTTP/1.1\r\n\r\n",
-            "GET / HTTP/1.0\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost:\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x, y\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x@y\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x/y\r\n\r\n",
-            // framing
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1 1\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n\r\n",
-            "POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
-        ] {
-            assert!(
-                matches!(read(text.as_bytes()), Err(BadRequest(_))),
-                "{text:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn framing_and_reuse_are_read() {
-        let cases = [
-            ("1.1", "", Announced::Nothing, true),
-            ("1.1", "Content-Length: 0\r\n", Announced::Nothing, true),
-            ("1.1", "Content-Length: 007\r\n", Announced::Length(7), true),
-            (
-                "1.1",
-                "Content-Length: 99999999999999999999999\r\n",
-                Announced::Length(u64::MAX),
-                true,
-            ),
-            (
-                "1.1",
-                "Transfer-Encoding: CHUNKED\r\n",
-                Announced::Chunked,
-                true,
-            ),
-            ("1.1", "Connection: x, Close\r\n", Announced::Nothing, false),
-            ("1.0", "", Announced::Nothing, false),
-            (
-                "1.0",
-                "Connection: Keep-Alive\r\n",
-                Announced::Nothing,
-                true,
-            ),
-        ];
-        for (version, fields, body, again) in cases {
-            let text = format!("GET / HTTP/{version}\r\nHost: [::1]:80\r\n{fields}\r\n");
-            let head = read(text.as_bytes()).unwrap().unwrap();
-            assert_eq!(
-                (head.announced(), head.keep_alive()),
-                (body, again),
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_head_has_its_bounds() {
-        let start = "GET / HTTP/1.1\r\nHost: x\r\n";
-        for (pad, fits) in [
-            (512 - start.len() - 7, true),
-            (512 - start.len() - 6, false),
-        ] {
-            let text = format!("{start}A: {}\r\n\r\n", "a".repeat(pad));
-            assert_eq!(read(text.as_bytes()).is_ok(), fits, "{} bytes", text.len());
-        }
-        for (fields, fits) in [(7, true), (8, false)] {
-            let text = format!("{start}{}\r\n", "A: b\r\n".repeat(fields));
-            assert_eq!(read(text.as_bytes()).is_ok(), fits, "{fields} more fields");
-        }
-        let endless = format!("GET /{}", "a".repeat(600));
-        assert_eq!(read(endless.as_bytes()), Err(Refusal::HeadersTooLarge));
-    }
-}
+#[path = "head_tests.rs"]
+mod tests;

@@ -6,18 +6,20 @@
 //! [`Client`]. Heads are taken strictly ([`head`]), bodies under the owner's cap, everything within
 //! the bounds of [`crate::domain::limits::Limits`]. `GET /healthz` is answered here.
 
-mod buffer;
 mod chunked;
+mod client;
 mod connection;
 pub mod head;
 pub mod refusal;
 pub mod response;
 mod room;
+mod scan;
 mod server;
+mod wire;
 
 use std::net::SocketAddr;
 
-pub use connection::{Client, Relay};
+pub use client::{Client, Relay};
 pub use head::{Announced, Head, Version};
 pub use response::Response;
 pub use room::StreamPlace;
