@@ -3,14 +3,10 @@
 
 mod cli;
 mod config;
-mod config;
-mod dependencies;
 mod dependencies;
 mod documents;
 mod durability;
 mod floors;
-mod floors;
-mod front;
 mod front;
 mod install;
 mod lanes;
