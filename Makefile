@@ -37,6 +37,10 @@ demo: release ## build, then show a message on its way from a webhook through a 
 test: ## run all tests; those whose rig this machine lacks say so and pass over
 	$(CARGO) test --locked
 
+.PHONY: bench
+bench: ## measure speed and size of the release build beside what this machine itself can do
+	$(CARGO) bench --locked --bench gateway
+
 .PHONY: check
 check: fmt clippy doc dependencies floors msrv test ## everything that CI holds: run it before you push
 

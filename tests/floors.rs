@@ -290,12 +290,12 @@ fn every_planted_mistake_is_found() {
         (
             "src/channel/webhook.rs",
             "fn f() { Instant::now(); }",
-            Rule::Clock,
+            Rule::Monotonic,
         ),
         (
             "src/channel/webhook.rs",
             "fn f() { std::time::SystemTime::now(); }",
-            Rule::Clock,
+            Rule::Calendar,
         ),
     ];
     for (path, addition, rule) in planted {

@@ -1,11 +1,14 @@
 //! The integration tests, one crate.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod cli;
 mod config;
 mod dependencies;
+mod documents;
 mod durability;
 mod floors;
 mod front;
+mod install;
 mod lanes;
 mod provider_faults;
 mod providers;

@@ -42,7 +42,7 @@ fn answer(seen: &Seen) -> Reply {
 #[test]
 fn every_provider_speaks_tls_to_a_server_of_a_trusted_authority() {
     let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new();
+    let authority = Authority::new("ours");
     let bundle = authority.bundle(folder.path());
     let key = Secret::new("key-of-sixteen-bytes");
     for name in ["model.test", "127.0.0.1"] {
@@ -72,7 +72,8 @@ fn every_provider_speaks_tls_to_a_server_of_a_trusted_authority() {
 #[test]
 fn what_is_wrong_with_a_certificate_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let (ours, theirs) = (Authority::new(), Authority::new());
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let renewed = Authority::new("ours");
     let bundle = ours.bundle(folder.path());
     for (config, host, told) in [
         (
@@ -92,6 +93,11 @@ fn what_is_wrong_with_a_certificate_is_told() {
         ),
         (
             theirs.server("model.test", Time::Valid),
+            "model.test",
+            "certificate of an unknown authority",
+        ),
+        (
+            renewed.server("model.test", Time::Valid),
             "model.test",
             "certificate of an unknown authority",
         ),
@@ -115,7 +121,7 @@ fn what_is_wrong_with_a_certificate_is_told() {
 #[test]
 fn without_roots_the_call_says_so_and_sends_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new();
+    let authority = Authority::new("ours");
     let server = ModelServer::start_tls(authority.server("model.test", Time::Valid), answer);
     let missing = folder.path().join("none.pem");
     let wire = wire(Some(missing.clone()));
@@ -139,7 +145,7 @@ fn without_roots_the_call_says_so_and_sends_nothing() {
 #[test]
 fn a_server_that_does_not_speak_tls_is_told_from_one_that_does() {
     let folder = tempfile::tempdir().unwrap();
-    let bundle = Authority::new().bundle(folder.path());
+    let bundle = Authority::new("ours").bundle(folder.path());
     let plain = ModelServer::start(|_| Reply::raw("HTTP/1.1 400 X\r\n\r\n"));
     let provider = build(
         &model("groq", &plain.https("127.0.0.1")),
@@ -159,7 +165,7 @@ fn a_server_that_does_not_speak_tls_is_told_from_one_that_does() {
 #[test]
 fn a_tls_server_that_stalls_ends_at_the_deadline() {
     let folder = tempfile::tempdir().unwrap();
-    let authority = Authority::new();
+    let authority = Authority::new("ours");
     let bundle = authority.bundle(folder.path());
     let drip = Step::Forever(b" ".to_vec(), Duration::from_millis(30));
     let head = Step::Bytes(b"HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\n".to_vec());

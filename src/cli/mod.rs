@@ -1,18 +1,29 @@
 //! What a person types and reads: arguments, exit codes, human output. The main thread runs it.
 //! Answers go to standard output, everything else to standard error.
 
+pub mod check;
 pub mod command;
+mod demo;
 mod help;
+mod serve;
+pub mod status;
 pub mod style;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use command::{Command, Usage};
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::secret::Redactor;
+use crate::daemon::load::catalogue;
+use command::{Command, Reach, Usage};
 use style::{Role, Style, Wish};
 
 /// The configuration file that is meant where none is named.
 pub const DEFAULT_CONFIG: &str = "korvun.json";
+/// Where the admin server listens unless the configuration says otherwise.
+const DEFAULT_ADMIN: &str = "127.0.0.1:2112";
 
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,26 +56,122 @@ impl Exit {
 ///
 /// Blocks: until it is done, which for `serve` and `demo` is until they are asked to stop.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let args: Vec<OsString> = args.into_iter().collect();
+    // Asked for here too, because a command line that makes no sense is complained of in colour.
+    let wish = match args.iter().any(|arg| arg == "--no-color") {
+        true => Wish::Plain,
+        false => Wish::Auto,
+    };
     let typed = match command::parse(args) {
         Ok(typed) => typed,
-        Err(usage) => return complain(&usage),
+        Err(usage) => return complain(&usage, wish),
     };
     let style = Style::of_stdout(typed.colour);
     match typed.command {
-        Command::Help(None) => answer(&help::list(style)),
-        Command::Help(Some(entry)) => answer(&help::of(entry, style)),
-        Command::Version => answer(&format!("korvun {}\n", env!("CARGO_PKG_VERSION"))),
-        Command::Serve(_) | Command::Check(_) | Command::Status(_) | Command::Demo => {
-            complain(&Usage {
-                problem: "this build does not have it yet".to_owned(),
-                help: "`korvun help` lists what it has".to_owned(),
-            })
+        Command::Help(None) => answer(&help::list(style), Exit::Done),
+        Command::Help(Some(entry)) => answer(&help::of(entry, style), Exit::Done),
+        Command::Version => answer(
+            &format!("korvun {}\n", env!("CARGO_PKG_VERSION")),
+            Exit::Done,
+        ),
+        Command::Check(typed) => config_check(&typed, style, wish),
+        Command::Status(typed) => status(&typed, style),
+        Command::Serve(serve) => serve::run(&serve, Style::of_stderr(wish)),
+        Command::Demo => demo(Style::of_stderr(wish)),
+    }
+}
+
+/// Shows a message on its way; the log keeps to what a person must know.
+fn demo(style: Style) -> Exit {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let redactor = Redactor::new();
+    serve::start_log(style, "warn", &redactor, &clock);
+    let say = |text: &str| {
+        answer(text, Exit::Done);
+    };
+    match demo::run(&redactor, clock, &say) {
+        Ok(_) => Exit::Done,
+        Err(message) => {
+            note(&format!("korvun: {message}"));
+            Exit::Failed
         }
     }
 }
 
-fn complain(usage: &Usage) -> Exit {
-    let style = Style::of_stderr(Wish::Auto);
+fn config_check(typed: &command::Check, style: Style, wish: Wish) -> Exit {
+    if typed.reach == Reach::Preflight {
+        return not_yet(wish);
+    }
+    let file = file_or_default(typed.file.as_deref());
+    let problems = match check::look(&file, typed.env_file.as_deref(), &catalogue()) {
+        Ok(checked) => checked.problems,
+        Err(problem) => vec![problem],
+    };
+    let report = check::Report {
+        file: &file,
+        problems: &problems,
+        tried: &[],
+    };
+    answer(&report.write(typed.form, style), report.exit())
+}
+
+fn status(typed: &command::Status, style: Style) -> Exit {
+    let addr = match &typed.addr {
+        Some(addr) => Ok(addr.clone()),
+        None => admin_address(typed.config.as_deref()),
+    };
+    let (addr, answer_of) = match addr {
+        Ok(addr) => {
+            let answer = status::ask(&addr);
+            (addr, answer)
+        }
+        Err(error) => ("an unknown address".to_owned(), Err(error)),
+    };
+    let (text, exit) = status::show(&addr, &answer_of, typed.form, style);
+    answer(&text, exit)
+}
+
+/// Where the admin server of a configuration is asked. Without any configuration the default's
+/// address is tried, so that `korvun status` works anywhere on a box with one Korvun.
+fn admin_address(config: Option<&Path>) -> Result<String, String> {
+    let file = file_or_default(config);
+    if config.is_none() && !file.exists() {
+        note(&format!(
+            "korvun: no {DEFAULT_CONFIG} here, asking {DEFAULT_ADMIN}; --config or --addr names another"
+        ));
+        return Ok(DEFAULT_ADMIN.to_owned());
+    }
+    let shown = file.display();
+    let plan = check::look(&file, None, &catalogue())
+        .map_err(|problem| problem.to_string())?
+        .plan
+        .ok_or_else(|| {
+            format!(
+                "{shown} has errors (`korvun config check` shows them); --addr names the address"
+            )
+        })?;
+    match plan.observability.enabled {
+        true => Ok(status::reachable(plan.observability.addr)),
+        false => Err(format!(
+            "{shown} switches the admin server off, so there is nobody to ask"
+        )),
+    }
+}
+
+fn file_or_default(typed: Option<&Path>) -> PathBuf {
+    typed.map_or_else(|| PathBuf::from(DEFAULT_CONFIG), Path::to_path_buf)
+}
+
+fn not_yet(wish: Wish) -> Exit {
+    let usage = Usage {
+        problem: "this build does not have it yet".to_owned(),
+        help: "`korvun help` lists what it has".to_owned(),
+    };
+    complain(&usage, wish)
+}
+
+fn complain(usage: &Usage, wish: Wish) -> Exit {
+    let style = Style::of_stderr(wish);
     note(&format!(
         "{} {}",
         style.paint(Role::Bad, "korvun:"),
@@ -78,16 +185,16 @@ fn complain(usage: &Usage) -> Exit {
     Exit::Usage
 }
 
-/// Writes the answer to standard output. A reader that has left (`korvun help | head -1`) is no
-/// failure.
-fn answer(text: &str) -> Exit {
+/// Writes the answer to standard output and ends as `exit` says. A reader that has left
+/// (`korvun help | head -1`) is no failure.
+fn answer(text: &str, exit: Exit) -> Exit {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             note(&format!("korvun: cannot write to standard output: {error}"));
             Exit::Failed
         }
-        _ => Exit::Done,
+        _ => exit,
     }
 }
 

@@ -75,7 +75,12 @@ impl std::error::Error for AttachError {}
 impl Delivery {
     /// Delivery without channels.
     #[must_use]
-    pub fn new(store: Arc<Store>, watch: Watch, clock: Arc<dyn Clock>, limits: &Limits) -> Delivery {
+    pub fn new(
+        store: Arc<Store>,
+        watch: Watch,
+        clock: Arc<dyn Clock>,
+        limits: &Limits,
+    ) -> Delivery {
         Delivery {
             store,
             watch,
@@ -119,11 +124,16 @@ impl Delivery {
 
     /// A row has just been stored: it is due now.
     pub fn push(&self, outgoing: &Outgoing) {
-        let Some(line) = lock(&self.lines).get(&outgoing.conversation.channel).cloned() else {
+        let Some(line) = lock(&self.lines)
+            .get(&outgoing.conversation.channel)
+            .cloned()
+        else {
             return;
         };
         let now = self.clock.unix();
-        let pushed = lock(&line.state).schedule.push(outgoing.row, &outgoing.conversation, now);
+        let pushed = lock(&line.state)
+            .schedule
+            .push(outgoing.row, &outgoing.conversation, now);
         if pushed == Pushed::Kept {
             line.changed.notify_one();
         }
@@ -160,11 +170,19 @@ impl Delivery {
     fn load(&self, line: &Line) -> Result<(), StoreError> {
         let most = self.limits.delivery_scheduled;
         let heads = self.store.queued(&line.name, 0, most + 1)?;
-        let rest = if heads.len() > most { Rest::More } else { Rest::None };
+        let rest = if heads.len() > most {
+            Rest::More
+        } else {
+            Rest::None
+        };
         let now = self.clock.unix();
-        let rows = heads
-            .into_iter()
-            .map(|head| (head.row, head.conversation, due_of_stored(head.next_at, now, &self.limits)));
+        let rows = heads.into_iter().map(|head| {
+            (
+                head.row,
+                head.conversation,
+                due_of_stored(head.next_at, now, &self.limits),
+            )
+        });
         lock(&line.state).schedule.load(rows, rest);
         Ok(())
     }
@@ -212,7 +230,10 @@ impl Delivery {
                 return Some(row);
             }
             state = match state.schedule.next_due() {
-                None => line.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => line
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
                 Some(due) => {
                     let waited = line.changed.wait_timeout(state, due.since(now));
                     waited.unwrap_or_else(PoisonError::into_inner).0
@@ -254,7 +275,10 @@ impl Delivery {
             SendFailure::Again { after, reason } => {
                 let random = random::number();
                 let queued_at = outgoing.queued_at;
-                (after_failure(queued_at, now, attempts, *after, random, &self.limits), reason.as_str())
+                (
+                    after_failure(queued_at, now, attempts, *after, random, &self.limits),
+                    reason.as_str(),
+                )
             }
         };
         let (channel, id) = (line.name.as_str(), outgoing.message_id.as_str());
@@ -270,7 +294,8 @@ impl Delivery {
                 if let Err(error) = self.store.failed(outgoing.row, reason) {
                     log::warn!(channel = channel, message_id = id, error = error.to_string().as_str(); "cannot note a delivery given up, the next start tries it again");
                 }
-                self.watch.send_failed(&line.name, &outgoing.message_id, reason);
+                self.watch
+                    .send_failed(&line.name, &outgoing.message_id, reason);
                 None
             }
         }

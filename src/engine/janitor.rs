@@ -23,7 +23,9 @@ pub fn work(store: &Store, watch: &Watch, clock: &dyn Clock, retention_days: u32
         if let Err(error) = swept {
             log::warn!(error = error.to_string().as_str(); "cannot clear old rows from the store");
         }
-        watch.metrics.set(&metrics::STORE_BYTES, &[], store.bytes() as f64);
+        watch
+            .metrics
+            .set(&metrics::STORE_BYTES, &[], store.bytes() as f64);
         if stop.wait(ROUND) {
             return;
         }

@@ -143,7 +143,12 @@ impl Lanes {
         let cancel = Cancel::new();
         state.lanes.insert(
             conversation.clone(),
-            Lane { needs: needs.clone(), deadline, working: Some(cancel.clone()), again: false },
+            Lane {
+                needs: needs.clone(),
+                deadline,
+                working: Some(cancel.clone()),
+                again: false,
+            },
         );
         Some(Ticket {
             conversation: conversation.clone(),
@@ -156,7 +161,14 @@ impl Lanes {
     /// Starts the run of a message that was claimed with its acceptance.
     pub fn start(&self, ticket: Ticket, work: Work) {
         let mut state = lock(&self.0.state);
-        self.push(&mut state, Job { ticket, work: Some(work), overdue: false });
+        self.push(
+            &mut state,
+            Job {
+                ticket,
+                work: Some(work),
+                overdue: false,
+            },
+        );
     }
 
     /// A stored message of this conversation waits to be worked on.
@@ -175,11 +187,18 @@ impl Lanes {
         let now = self.0.clock.now();
         let mut state = lock(&self.0.state);
         let conversation = &ticket.conversation;
-        match state.lanes.get(conversation).and_then(|lane| lane.working.as_ref()) {
+        match state
+            .lanes
+            .get(conversation)
+            .and_then(|lane| lane.working.as_ref())
+        {
             Some(cancel) if cancel.same(&ticket.cancel) => {}
             _ => return,
         }
-        let again = state.lanes.remove(conversation).is_some_and(|lane| lane.again);
+        let again = state
+            .lanes
+            .remove(conversation)
+            .is_some_and(|lane| lane.again);
         let granted = state.places.release(&ticket.endpoints, now);
         self.grant(&mut state, granted);
         if waiting || again {
@@ -190,7 +209,11 @@ impl Lanes {
     /// How many runs are in work.
     #[must_use]
     pub fn working(&self) -> usize {
-        lock(&self.0.state).lanes.values().filter(|lane| lane.working.is_some()).count()
+        lock(&self.0.state)
+            .lanes
+            .values()
+            .filter(|lane| lane.working.is_some())
+            .count()
     }
 
     /// Starts no further run. Those in work go on.
@@ -217,8 +240,11 @@ impl Lanes {
 
     /// Gives up every run in work.
     pub fn cancel_all(&self) {
-        let cancels: Vec<Cancel> =
-            lock(&self.0.state).lanes.values().filter_map(|lane| lane.working.clone()).collect();
+        let cancels: Vec<Cancel> = lock(&self.0.state)
+            .lanes
+            .values()
+            .filter_map(|lane| lane.working.clone())
+            .collect();
         for cancel in cancels {
             cancel.raise();
         }
@@ -249,9 +275,17 @@ impl Lanes {
     fn wait(&self, state: &mut State, conversation: &Conversation, needs: &Needs) {
         let now = self.0.clock.now();
         let deadline = Deadline::after(now, needs.answer_within);
-        let lane = Lane { needs: needs.clone(), deadline, working: None, again: false };
+        let lane = Lane {
+            needs: needs.clone(),
+            deadline,
+            working: None,
+            again: false,
+        };
         state.lanes.insert(conversation.clone(), lane);
-        match state.places.wait(conversation, &needs.endpoints, deadline, now) {
+        match state
+            .places
+            .wait(conversation, &needs.endpoints, deadline, now)
+        {
             Ok(granted) => self.grant(state, granted),
             Err(_) => {
                 // Unreachable while the inbox is bounded; the message stays in the store for the next start.
@@ -268,7 +302,9 @@ impl Lanes {
 
     fn grant(&self, state: &mut State, granted: Vec<Conversation>) {
         for conversation in granted {
-            let Some(lane) = state.lanes.get_mut(&conversation) else { continue };
+            let Some(lane) = state.lanes.get_mut(&conversation) else {
+                continue;
+            };
             let cancel = Cancel::new();
             lane.working = Some(cancel.clone());
             let ticket = Ticket {
@@ -277,12 +313,21 @@ impl Lanes {
                 conversation,
                 cancel,
             };
-            self.push(state, Job { ticket, work: None, overdue: false });
+            self.push(
+                state,
+                Job {
+                    ticket,
+                    work: None,
+                    overdue: false,
+                },
+            );
         }
     }
 
     fn excuse(&self, state: &mut State, conversation: &Conversation) {
-        let Some(lane) = state.lanes.get_mut(conversation) else { return };
+        let Some(lane) = state.lanes.get_mut(conversation) else {
+            return;
+        };
         let cancel = Cancel::new();
         lane.working = Some(cancel.clone());
         let ticket = Ticket {
@@ -291,7 +336,14 @@ impl Lanes {
             cancel,
             endpoints: Arc::new([]),
         };
-        self.push(state, Job { ticket, work: None, overdue: true });
+        self.push(
+            state,
+            Job {
+                ticket,
+                work: None,
+                overdue: true,
+            },
+        );
     }
 
     fn push(&self, state: &mut State, job: Job) {
@@ -303,7 +355,9 @@ impl Lanes {
         if state.threads < self.0.most_threads {
             state.started += 1;
             let lanes = self.clone();
-            match spawn(&format!("run:{}", state.started), STACK, move || lanes.run()) {
+            match spawn(&format!("run:{}", state.started), STACK, move || {
+                lanes.run()
+            }) {
                 Ok(_) => state.threads += 1,
                 Err(error) => {
                     log::error!(error = error.to_string().as_str(), threads = state.threads; "cannot start a run thread");

@@ -45,8 +45,19 @@ impl Engine {
     /// An engine over an open store. It takes messages at once; [`Engine::resume`] takes up what
     /// an earlier process left.
     #[must_use]
-    pub fn new(setup: Setup, store: Arc<Store>, watch: Watch, clock: Arc<dyn Clock>, limits: &Limits) -> Engine {
-        let delivery = Arc::new(Delivery::new(store.clone(), watch.clone(), clock.clone(), limits));
+    pub fn new(
+        setup: Setup,
+        store: Arc<Store>,
+        watch: Watch,
+        clock: Arc<dyn Clock>,
+        limits: &Limits,
+    ) -> Engine {
+        let delivery = Arc::new(Delivery::new(
+            store.clone(),
+            watch.clone(),
+            clock.clone(),
+            limits,
+        ));
         let capacities: Vec<_> = setup.capacities().collect();
         let parts = Arc::new_cyclic(|weak: &std::sync::Weak<Parts>| {
             let weak = weak.clone();
@@ -96,7 +107,9 @@ impl Engine {
         let setup = self.setup();
         let open = self.0.store.open_conversations()?;
         for (conversation, _) in &open {
-            self.0.lanes.queue(conversation, &setup.needs_of(conversation));
+            self.0
+                .lanes
+                .queue(conversation, &setup.needs_of(conversation));
         }
         Ok(open.len())
     }
@@ -109,12 +122,19 @@ impl Engine {
     pub fn stop(&self) -> usize {
         let parts = &self.0;
         parts.lanes.close();
-        let left = parts.lanes.drained(Deadline::after(Instant::now(), parts.limits.stop_runs));
+        let left = parts
+            .lanes
+            .drained(Deadline::after(Instant::now(), parts.limits.stop_runs));
         parts.stop.raise();
         parts.lanes.cancel_all();
         // Cut runs give their messages back; what is stuck in a name look-up is not waited for.
-        let _ = parts.lanes.drained(Deadline::after(Instant::now(), parts.limits.stop_cut));
-        parts.delivery.stop(Deadline::after(Instant::now(), parts.limits.stop_deliveries));
+        let _ = parts
+            .lanes
+            .drained(Deadline::after(Instant::now(), parts.limits.stop_cut));
+        parts.delivery.stop(Deadline::after(
+            Instant::now(),
+            parts.limits.stop_deliveries,
+        ));
         left
     }
 }
@@ -127,23 +147,37 @@ impl Intake for Engine {
         let setup = parts.current.load();
         let needs = setup.needs_of(&conversation);
         let ticket = parts.lanes.begin(&conversation, &needs);
-        let claim = if ticket.is_some() { Claim::IfIdle } else { Claim::No };
+        let claim = if ticket.is_some() {
+            Claim::IfIdle
+        } else {
+            Claim::No
+        };
         let busy = store::Excuse {
             text: Excuse::Busy.text(inbound.language),
-            sender_name: setup.brain_of(&conversation).map_or("Korvun", |live| live.shown_name()).to_owned(),
+            sender_name: setup
+                .brain_of(&conversation)
+                .map_or("Korvun", |live| live.shown_name())
+                .to_owned(),
         };
         let accepted = parts.store.accept(&inbound, claim, &busy);
         let mut work = None;
         let mut waits = false;
         let answer = match accepted {
-            Ok(Accepted::New { message_id, work: claimed, .. }) => {
+            Ok(Accepted::New {
+                message_id,
+                work: claimed,
+                ..
+            }) => {
                 waits = claimed.is_none();
                 work = claimed;
                 parts.watch.received(&channel, &message_id);
                 self.turns_stored(1);
                 Ok(Acceptance::New(message_id))
             }
-            Ok(Accepted::Busy { message_id, outgoing }) => {
+            Ok(Accepted::Busy {
+                message_id,
+                outgoing,
+            }) => {
                 parts.watch.received(&channel, &message_id);
                 self.turns_stored(2);
                 parts.delivery.push(&outgoing);
@@ -178,15 +212,28 @@ impl Intake for Engine {
             log::warn!(error = error.to_string().as_str(); "cannot look up an answer");
             None
         });
-        let store::Answer { message_id, role, sender_name, text } = state?.answer?;
-        Some(Answer { message_id, role, sender_name, text })
+        let store::Answer {
+            message_id,
+            role,
+            sender_name,
+            text,
+        } = state?.answer?;
+        Some(Answer {
+            message_id,
+            role,
+            sender_name,
+            text,
+        })
     }
 }
 
 impl Engine {
     fn turns_stored(&self, turns: u64) {
         if self.0.store.health().durable {
-            self.0.watch.metrics.add(&metrics::TURNS_PERSISTED, &[], turns);
+            self.0
+                .watch
+                .metrics
+                .add(&metrics::TURNS_PERSISTED, &[], turns);
         }
     }
 }

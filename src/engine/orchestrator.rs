@@ -92,7 +92,10 @@ pub fn answer<R>(
 ) -> R {
     let brain = question.brain;
     let provided = |&i: &usize| question.providers.get(i).is_some_and(Option::is_some);
-    let asked: Vec<usize> = privacy::eligible(brain).into_iter().filter(provided).collect();
+    let asked: Vec<usize> = privacy::eligible(brain)
+        .into_iter()
+        .filter(provided)
+        .collect();
     let mut table = Table::new(question, asked);
     if table.verdict != Verdict::Open {
         return commit(table.decide());
@@ -133,7 +136,10 @@ struct Table {
 impl Table {
     fn new(question: &Question<'_>, asked: Vec<usize>) -> Table {
         let brain = question.brain;
-        let kind = brain.policy.as_ref().map_or(PolicyKind::Priority, |policy| policy.kind);
+        let kind = brain
+            .policy
+            .as_ref()
+            .map_or(PolicyKind::Priority, |policy| policy.kind);
         let ranks: Vec<u32> = asked.iter().map(|&i| brain.models[i].rank).collect();
         let reducer = Reducer::new(kind, &ranks);
         Table {
@@ -181,7 +187,9 @@ impl Table {
             _ => excuse_of(failures.iter().map(|(_, failure)| failure)),
         };
         Decision {
-            left_out: won.as_ref().map_or(0, |(_, completion)| completion.left_out),
+            left_out: won
+                .as_ref()
+                .map_or(0, |(_, completion)| completion.left_out),
             won: won.map(|(model, completion)| Won {
                 model,
                 text: completion.text,
@@ -197,7 +205,10 @@ impl Table {
 fn one_by_one(question: &Question<'_>, report: &(dyn Fn(&Report<'_>) + Sync), table: &mut Table) {
     for at in 0..table.asked.len() {
         if question.cancel.raised() {
-            return table.close(FailureKind::Cancelled, "not asked: the question was given up");
+            return table.close(
+                FailureKind::Cancelled,
+                "not asked: the question was given up",
+            );
         }
         if question.deadline.passed(question.clock.now()) {
             return table.close(FailureKind::Timeout, "not asked: the answer is due");
@@ -249,7 +260,10 @@ fn listen(question: &Question<'_>, answers: &Answers, table: &mut Table) {
         match answers.recv_timeout(left.saturating_add(LAST_WORDS)) {
             Ok((at, result)) => table.enter(at, result),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                table.close(FailureKind::Timeout, "no answer by the time that it was due");
+                table.close(
+                    FailureKind::Timeout,
+                    "no answer by the time that it was due",
+                );
             }
         }
         if table.verdict == Verdict::Open && question.cancel.raised() {
@@ -265,7 +279,10 @@ fn ask(
     report: &(dyn Fn(&Report<'_>) + Sync),
 ) -> Result<Completion, Failure> {
     let Some(Some(provider)) = question.providers.get(model) else {
-        return Err(Failure::new(FailureKind::Shield, "this model may not be asked"));
+        return Err(Failure::new(
+            FailureKind::Shield,
+            "this model may not be asked",
+        ));
     };
     let began = question.clock.now();
     let asking = AssertUnwindSafe(|| {

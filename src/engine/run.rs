@@ -21,8 +21,10 @@ use super::setup::{LiveBrain, Setup};
 use super::Parts;
 
 /// Between tries to write an answer that the store refuses: a full disk is cleared by a person.
-const STORE_BACKOFF: Backoff =
-    Backoff { first: Duration::from_millis(500), most: Duration::from_secs(30) };
+const STORE_BACKOFF: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    most: Duration::from_secs(30),
+};
 
 /// How a run ends.
 struct Ending<'a> {
@@ -50,9 +52,16 @@ impl Parts {
     /// Blocks: until the brain's answer timeout at most; longer only while the store refuses the answer.
     pub(super) fn perform(&self, job: Job) {
         let setup = self.current.load();
-        let Job { ticket, work, overdue } = job;
+        let Job {
+            ticket,
+            work,
+            overdue,
+        } = job;
         let needs = setup.needs_of(&ticket.conversation);
-        let work = match work.map_or_else(|| self.store.claim(&ticket.conversation), |work| Ok(Some(work))) {
+        let work = match work.map_or_else(
+            || self.store.claim(&ticket.conversation),
+            |work| Ok(Some(work)),
+        ) {
             Ok(Some(work)) => work,
             Ok(None) => return self.lanes.finish(&ticket, false, &needs),
             Err(error) => {
@@ -62,12 +71,21 @@ impl Parts {
                 return self.lanes.finish(&ticket, !stopping, &needs);
             }
         };
-        let run = Run { ticket: &ticket, work: &work, needs: &needs, started: self.clock.now() };
-        self.watch.metrics.shift(&metrics::RUNS_IN_PROGRESS, &[], 1.0);
+        let run = Run {
+            ticket: &ticket,
+            work: &work,
+            needs: &needs,
+            started: self.clock.now(),
+        };
+        self.watch
+            .metrics
+            .shift(&metrics::RUNS_IN_PROGRESS, &[], 1.0);
         if catch_unwind(AssertUnwindSafe(|| self.run(&setup, &run, overdue))).is_err() {
             self.failed(&setup, &run);
         }
-        self.watch.metrics.shift(&metrics::RUNS_IN_PROGRESS, &[], -1.0);
+        self.watch
+            .metrics
+            .shift(&metrics::RUNS_IN_PROGRESS, &[], -1.0);
     }
 
     fn run(&self, setup: &Setup, run: &Run<'_>, overdue: bool) {
@@ -99,7 +117,11 @@ impl Parts {
     }
 
     /// The prompt of a message: persona, what this brain may see of what was said, the message.
-    fn prompt(&self, live: &LiveBrain, work: &Work) -> Result<crate::domain::completion::Prompt, StoreError> {
+    fn prompt(
+        &self,
+        live: &LiveBrain,
+        work: &Work,
+    ) -> Result<crate::domain::completion::Prompt, StoreError> {
         let stored = if self.store.health().durable {
             self.store.history(
                 &work.conversation,
@@ -115,13 +137,25 @@ impl Parts {
             .iter()
             .filter(|turn| turn.role != Role::User || turn.outcome == Some(TurnOutcome::Ok));
         let history = dialogue
-            .filter_map(|turn| prompt::past(turn.id, turn.role, work.chat, &turn.sender_name, &turn.text))
+            .filter_map(|turn| {
+                prompt::past(turn.id, turn.role, work.chat, &turn.sender_name, &turn.text)
+            })
             .collect();
         let present = prompt::said_by_person(work.chat, &work.sender_name, &work.text);
-        Ok(prompt::build(&live.brain, &work.conversation, history, present))
+        Ok(prompt::build(
+            &live.brain,
+            &work.conversation,
+            history,
+            present,
+        ))
     }
 
-    fn ask(&self, run: &Run<'_>, live: &Arc<LiveBrain>, prompt: &crate::domain::completion::Prompt) {
+    fn ask(
+        &self,
+        run: &Run<'_>,
+        live: &Arc<LiveBrain>,
+        prompt: &crate::domain::completion::Prompt,
+    ) {
         let brain = &live.brain;
         let report = |report: &Report<'_>| {
             let model = &brain.models[report.model];
@@ -136,7 +170,9 @@ impl Parts {
             match failure {
                 Some(FailureKind::Cancelled) => {}
                 Some(kind) => {
-                    self.watch.board.set_model(&brain.name, report.model, ModelState::Failing);
+                    self.watch
+                        .board
+                        .set_model(&brain.name, report.model, ModelState::Failing);
                     let detail = report.failure.map_or("", |failure| failure.detail.as_str());
                     log::warn!(
                         brain = brain.name.as_str(), provider = model.provider.as_str(), model = model.model_id.as_str(),
@@ -144,7 +180,10 @@ impl Parts {
                         "model attempt failed"
                     );
                 }
-                None => self.watch.board.set_model(&brain.name, report.model, ModelState::Ok),
+                None => self
+                    .watch
+                    .board
+                    .set_model(&brain.name, report.model, ModelState::Ok),
             }
         };
         let asked = self.clock.now();
@@ -217,8 +256,11 @@ impl Parts {
     }
 
     fn excuse(&self, run: &Run<'_>, live: Option<&LiveBrain>, excuse: Excuse) {
-        let outcome =
-            if excuse == Excuse::SetAside { Outcome::SetAside } else { Outcome::Excused };
+        let outcome = if excuse == Excuse::SetAside {
+            Outcome::SetAside
+        } else {
+            Outcome::Excused
+        };
         self.end(
             run,
             Ending {
@@ -240,7 +282,11 @@ impl Parts {
         let audience = ending.live.map_or(Audience::Private, audience_of);
         let mut tries = 0;
         let finished = loop {
-            let finish = Finish { outcome: ending.outcome, reply: ending.reply.clone(), audience };
+            let finish = Finish {
+                outcome: ending.outcome,
+                reply: ending.reply.clone(),
+                audience,
+            };
             match self.store.finish(run.work.row, finish) {
                 Ok(finished) => break finished,
                 Err(error) => {
@@ -277,9 +323,17 @@ impl Parts {
             message_id: &run.work.message_id,
             channel: &run.work.conversation.channel,
             brain: &live.brain.name,
-            policy: live.brain.policy.as_ref().map_or("", |policy| policy.kind.word()),
+            policy: live
+                .brain
+                .policy
+                .as_ref()
+                .map_or("", |policy| policy.kind.word()),
             model: &ending.model,
-            dropped: live.providers.iter().filter(|provider| provider.is_none()).count(),
+            dropped: live
+                .providers
+                .iter()
+                .filter(|provider| provider.is_none())
+                .count(),
             left_out: ending.left_out,
             outcome: ending.word,
             latency,
@@ -312,7 +366,9 @@ impl Parts {
                 },
             );
         }
-        let stopping = self.stop.wait(STORE_BACKOFF.wait(run.work.attempt, u32::MAX));
+        let stopping = self
+            .stop
+            .wait(STORE_BACKOFF.wait(run.work.attempt, u32::MAX));
         if let Err(error) = self.store.put_back(run.work.row) {
             log::error!(message_id = run.work.message_id.as_str(), error = error.to_string().as_str(); "cannot put a message back into the inbox, the next start takes it up");
         }

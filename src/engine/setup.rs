@@ -39,19 +39,32 @@ impl LiveBrain {
     /// Joins a brain and its providers.
     #[must_use]
     pub fn new(brain: Brain, providers: Vec<Option<Arc<dyn Provider>>>) -> LiveBrain {
-        let mut endpoints: Vec<Endpoint> =
-            privacy::eligible(&brain).iter().map(|&at| brain.models[at].endpoint.clone()).collect();
+        let mut endpoints: Vec<Endpoint> = privacy::eligible(&brain)
+            .iter()
+            .map(|&at| brain.models[at].endpoint.clone())
+            .collect();
         endpoints.sort();
         endpoints.dedup();
-        let needs = Needs { endpoints: endpoints.into(), answer_within: brain.answer_timeout };
-        LiveBrain { brain, providers, needs }
+        let needs = Needs {
+            endpoints: endpoints.into(),
+            answer_within: brain.answer_timeout,
+        };
+        LiveBrain {
+            brain,
+            providers,
+            needs,
+        }
     }
 
     /// The name that people see.
     #[must_use]
     pub fn shown_name(&self) -> &str {
         let display_name = &self.brain.persona.display_name;
-        if display_name.is_empty() { self.brain.name.as_str() } else { display_name }
+        if display_name.is_empty() {
+            self.brain.name.as_str()
+        } else {
+            display_name
+        }
     }
 }
 
@@ -63,30 +76,45 @@ impl Setup {
         if conversation.channel.as_str() == "console" {
             return self.console_brain(&conversation.id);
         }
-        let route = self.plan.routes.iter().find(|route| route.channel == conversation.channel)?;
+        let route = self
+            .plan
+            .routes
+            .iter()
+            .find(|route| route.channel == conversation.channel)?;
         self.brains.get(&route.brain)
     }
 
     fn console_brain(&self, id: &str) -> Option<&Arc<LiveBrain>> {
         let fits = |name: &str| {
-            id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            id.strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         let named = self.brains.iter().filter(|(name, _)| fits(name.as_str()));
-        named.max_by_key(|(name, _)| name.as_str().len()).map(|(_, brain)| brain)
+        named
+            .max_by_key(|(name, _)| name.as_str().len())
+            .map(|(_, brain)| brain)
     }
 
     /// What the next run of a conversation needs; nothing where no brain answers in it.
     #[must_use]
     pub fn needs_of(&self, conversation: &Conversation) -> Needs {
-        let nothing = Needs { endpoints: Arc::new([]), answer_within: Duration::from_secs(60) };
-        self.brain_of(conversation).map_or(nothing, |brain| brain.needs.clone())
+        let nothing = Needs {
+            endpoints: Arc::new([]),
+            answer_within: Duration::from_secs(60),
+        };
+        self.brain_of(conversation)
+            .map_or(nothing, |brain| brain.needs.clone())
     }
 
     /// How many runs each endpoint takes at once: the highest `parallel` of the models there.
     pub fn capacities(&self) -> impl Iterator<Item = (Endpoint, u32)> + '_ {
         self.brains.values().flat_map(|live| {
-            let models = privacy::eligible(&live.brain).into_iter().map(|at| &live.brain.models[at]);
-            models.map(|model| (model.endpoint.clone(), model.parallel)).collect::<Vec<_>>()
+            let models = privacy::eligible(&live.brain)
+                .into_iter()
+                .map(|at| &live.brain.models[at]);
+            models
+                .map(|model| (model.endpoint.clone(), model.parallel))
+                .collect::<Vec<_>>()
         })
     }
 }

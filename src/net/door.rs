@@ -36,19 +36,27 @@ impl Door {
     /// A door that looks at `limits.auth_failures` wrong secrets in any minute.
     #[must_use]
     pub fn new(limits: &Limits) -> Door {
-        Door { wrong: Mutex::default(), most: limits.auth_failures as usize }
+        Door {
+            wrong: Mutex::default(),
+            most: limits.auth_failures as usize,
+        }
     }
 
     /// Judges the `Authorization` of one request at `now`. A missing one is not counted, any other
     /// that is not the right one is.
     #[must_use]
     pub fn knock(&self, authorization: Option<&[u8]>, secret: &Secret, now: Instant) -> Entry {
-        let Some(value) = authorization else { return Entry::Missing };
+        let Some(value) = authorization else {
+            return Entry::Missing;
+        };
         if token(value).is_some_and(|token| secret.matches(token)) {
             return Entry::Open;
         }
         let mut wrong = lock(&self.wrong);
-        while wrong.front().is_some_and(|at| now.saturating_duration_since(*at) >= SPAN) {
+        while wrong
+            .front()
+            .is_some_and(|at| now.saturating_duration_since(*at) >= SPAN)
+        {
             wrong.pop_front();
         }
         if wrong.len() >= self.most {
@@ -62,7 +70,9 @@ impl Door {
 /// The token of `Bearer TOKEN`; the scheme's case does not matter (RFC 9110 section 11.1).
 fn token(value: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = value.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| rest.trim_ascii())
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| rest.trim_ascii())
 }
 
 #[cfg(test)]
@@ -74,13 +84,22 @@ mod tests {
         let (door, now) = (Door::new(&Limits::default()), Instant::now());
         let secret = Secret::new("right");
         for _ in 0..10 {
-            assert_eq!(door.knock(Some(b"Bearer wrong"), &secret, now), Entry::Wrong);
+            assert_eq!(
+                door.knock(Some(b"Bearer wrong"), &secret, now),
+                Entry::Wrong
+            );
         }
-        assert_eq!(door.knock(Some(b"Bearer wrong"), &secret, now), Entry::TooMany);
+        assert_eq!(
+            door.knock(Some(b"Bearer wrong"), &secret, now),
+            Entry::TooMany
+        );
         assert_eq!(door.knock(Some(b"bearer right"), &secret, now), Entry::Open);
         assert_eq!(door.knock(None, &secret, now), Entry::Missing);
         let later = now + SPAN;
-        assert_eq!(door.knock(Some(b"Basic right"), &secret, later), Entry::Wrong);
+        assert_eq!(
+            door.knock(Some(b"Basic right"), &secret, later),
+            Entry::Wrong
+        );
     }
 
     #[test]

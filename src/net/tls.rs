@@ -121,7 +121,10 @@ pub(super) fn trouble(error: &rustls::Error) -> HttpError {
             TlsTrouble::Expired,
             "renew it, or set this machine's clock right",
         ),
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => (
+        // A bad signature: an authority of the same name with another key, as after a renewal.
+        rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => (
             TlsTrouble::UnknownAuthority,
             "put the authority's certificate into the bundle that SSL_CERT_FILE names",
         ),

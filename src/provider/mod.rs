@@ -4,7 +4,6 @@ mod endpoint;
 pub mod kinds;
 mod ollama;
 mod openai;
-mod placeholder;
 pub mod retry;
 
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use std::sync::Arc;
 use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
 use crate::domain::brain::{Model, Sensitivity};
-use crate::domain::completion::{Completion, Failure, ModelFacts, Prompt};
+use crate::domain::completion::{Completion, Failure, ModelFacts, Prompt, Said};
 use crate::net::cancel::Cancel;
 use crate::net::http::Wire;
 
@@ -87,4 +86,9 @@ pub fn build(
         .find(|(name, _)| *name == kind)
         .map_or(openai_style as Constructor, |(_, make)| *make);
     make(model, sensitivity, key, wire)
+}
+
+/// One thing said, as both protocols write it.
+fn message(said: &Said) -> serde_json::Value {
+    serde_json::json!({"role": said.by.role(), "content": said.text})
 }

@@ -8,13 +8,13 @@ use std::time::Instant;
 use serde_json::{json, Map, Value};
 
 use super::endpoint::{Endpoint, Told};
-use super::placeholder::Fitter;
 use super::Provider;
 use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
 use crate::base::sync::lock;
 use crate::domain::brain::{Model, Sensitivity};
 use crate::domain::completion::{Completion, Failure, FailureKind, ModelFacts, Prompt};
+use crate::domain::prompt::Fitter;
 use crate::domain::reasoning::strip;
 use crate::net::cancel::Cancel;
 use crate::net::http::{Response, Wire};
@@ -181,11 +181,7 @@ impl Provider for Ollama {
         let facts = self.facts(deadline, cancel)?;
         let context_tokens = self.context_tokens(&facts);
         let fitted = lock(&self.fitter).fit(prompt, context_tokens);
-        let messages = fitted
-            .said
-            .iter()
-            .map(|said| json!({"role": said.by.role(), "content": said.text}))
-            .collect();
+        let messages = fitted.said.iter().map(super::message).collect();
         let answer = self.chat_answer(&self.request(messages, context_tokens), deadline, cancel)?;
         if let Some(tokens) = answer["prompt_eval_count"]
             .as_u64()

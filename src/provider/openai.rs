@@ -4,18 +4,16 @@
 
 use std::sync::Mutex;
 
-use serde_json::{json, Map, Value};
+use serde_json::{Map, Value};
 
 use super::endpoint::{Endpoint, Told};
-use super::placeholder::Fitter;
 use super::Provider;
 use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
 use crate::base::sync::lock;
 use crate::domain::brain::{Model, Sensitivity};
-use crate::domain::completion::{
-    Completion, Failure, FailureKind, ModelFacts, Prompt, Said, Speaker,
-};
+use crate::domain::completion::{Completion, Failure, FailureKind, ModelFacts, Prompt, Said};
+use crate::domain::prompt::Fitter;
 use crate::domain::reasoning::strip;
 use crate::net::cancel::Cancel;
 use crate::net::http::Wire;
@@ -52,7 +50,8 @@ impl OpenAi {
     fn request(&self, said: &[Said]) -> Value {
         let mut body = self.options.clone();
         body.insert("model".into(), self.model_id.as_str().into());
-        body.insert("messages".into(), Value::Array(messages(said)));
+        let messages = said.iter().map(super::message).collect();
+        body.insert("messages".into(), Value::Array(messages));
         body.insert("stream".into(), false.into());
         Value::Object(body)
     }
@@ -206,25 +205,6 @@ impl OpenAi {
     }
 }
 
-/// What is said, as messages; what one speaker says in a row becomes one message, because many
-/// chat templates insist on turns that alternate.
-fn messages(said: &[Said]) -> Vec<Value> {
-    let mut merged: Vec<(Speaker, String)> = Vec::new();
-    for said in said {
-        match merged.last_mut() {
-            Some((by, text)) if *by == said.by => {
-                text.push_str("\n\n");
-                text.push_str(&said.text);
-            }
-            _ => merged.push((said.by, said.text.clone())),
-        }
-    }
-    merged
-        .into_iter()
-        .map(|(by, text)| json!({"role": by.role(), "content": text}))
-        .collect()
-}
-
 /// The text of a message: a string, nothing, or an array of parts of which the texts count.
 fn content(message: &Value) -> Option<String> {
     match message.get("content") {
@@ -243,6 +223,7 @@ fn content(message: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn content_is_text_nothing_or_parts() {

@@ -92,7 +92,7 @@ impl Store {
                 break;
             }
         }
-        self.wipe_log()?;
+        self.wipe()?;
         Ok(gone)
     }
 
@@ -128,7 +128,7 @@ impl Store {
                 break;
             }
         }
-        self.wipe_log()?;
+        self.wipe()?;
         Ok(gone)
     }
 
@@ -157,12 +157,5 @@ impl Store {
             from = to;
         }
         Ok(())
-    }
-
-    fn wipe_log(&self) -> Result<(), StoreError> {
-        match self.checkpoint()? {
-            true => Ok(()),
-            false => Err(StoreError::Locked),
-        }
     }
 }

@@ -17,6 +17,7 @@ mod outbox;
 mod queue;
 mod readers;
 mod schema;
+mod scrub;
 mod state;
 mod sweep;
 mod ticket;

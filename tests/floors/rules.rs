@@ -41,23 +41,39 @@ const HOMES: [(&str, &str); 9] = [
     ("subtle", "src/base/"),
 ];
 
-/// Why some files read the clock themselves.
-const WAITS: &str = "waits on a condition variable, which knows no clock but the machine's";
-const SOCKETS: &str = "limits a socket, which knows no clock but the machine's";
-
-/// What is allowed in one file only: its path, the rule and the reason. An exception that is no
-/// longer needed is a finding itself.
-const EXCEPTIONS: [(&str, Rule, &str); 9] = [
-    ("src/watch/events.rs", Rule::Clock, WAITS),
-    ("src/net/http.rs", Rule::Clock, SOCKETS),
-    ("src/net/line.rs", Rule::Clock, SOCKETS),
-    ("src/net/names.rs", Rule::Clock, WAITS),
-    ("src/net/shield.rs", Rule::Clock, SOCKETS),
-    ("src/channel/webhook/waiting.rs", Rule::Clock, WAITS),
-    ("src/engine/mod.rs", Rule::Clock, WAITS),
-    ("src/engine/lanes.rs", Rule::Clock, WAITS),
-    ("src/engine/delivery.rs", Rule::Clock, WAITS),
+/// What is allowed in one file or folder (with a `/` at its end) only: its path, the rule and the
+/// reason. An exception that is no longer needed is a finding itself.
+const EXCEPTIONS: [(&str, Rule, &str); 5] = [
+    (
+        "src/net/",
+        Rule::Monotonic,
+        "sockets wait by the machine's clock, not by one handed in",
+    ),
+    (
+        "src/store/",
+        Rule::Monotonic,
+        "callers wait for the store's thread on a condition variable",
+    ),
+    (
+        "src/engine/",
+        Rule::Monotonic,
+        "runs, senders and the stop wait on condition variables",
+    ),
+    (
+        "src/watch/events.rs",
+        Rule::Monotonic,
+        "subscribers wait on a condition variable",
+    ),
+    (
+        "src/channel/webhook/waiting.rs",
+        Rule::Monotonic,
+        "callers wait on a condition variable",
+    ),
 ];
+
+fn covers(exception: &str, path: &str) -> bool {
+    path == exception || exception.ends_with('/') && path.starts_with(exception)
+}
 
 /// The kinds of finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,8 +98,10 @@ pub enum Rule {
     Home,
     /// A thread that nobody named.
     Thread,
-    /// A clock read where time should be handed in.
-    Clock,
+    /// The calendar read where time should be handed in.
+    Calendar,
+    /// The clock for deadlines read where time should be handed in.
+    Monotonic,
     /// A wait that nothing can end.
     Sleep,
     /// An exception that excepts nothing.
@@ -108,11 +126,11 @@ pub fn findings(files: &[File]) -> Vec<Finding> {
     let excepted = |finding: &Finding| {
         EXCEPTIONS
             .iter()
-            .any(|(path, rule, _)| finding.path == *path && finding.rule == *rule)
+            .any(|(path, rule, _)| covers(path, &finding.path) && finding.rule == *rule)
     };
     let stale = EXCEPTIONS.iter().filter(|(path, rule, _)| {
-        let known = files.iter().any(|file| file.0 == *path);
-        known && !out.iter().any(|f| f.path == *path && f.rule == *rule)
+        let known = files.iter().any(|file| covers(path, &file.0));
+        known && !out.iter().any(|f| covers(path, &f.path) && f.rule == *rule)
     });
     let stale: Vec<Finding> = stale
         .map(|(path, rule, _)| {
@@ -407,11 +425,14 @@ fn manners(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
                 "waits on a Stop or a Bell can be ended, a sleep cannot",
             );
         }
-        let clock = ["Instant", "SystemTime", "UNIX_EPOCH"].iter().any(|clock| {
-            code.reads(at, &[clock, "::", "now"]) || code.reads(at, &[clock, ".", "elapsed"])
-        });
-        if clock && !path.starts_with("src/base/") {
-            say(Rule::Clock, "time is handed in by a Clock");
+        if path.starts_with("src/base/") {
+            continue;
+        }
+        if code.reads(at, &["SystemTime", "::", "now"]) || code.reads(at, &["UNIX_EPOCH", "."]) {
+            say(Rule::Calendar, "time is handed in by a Clock");
+        }
+        if code.reads(at, &["Instant", "::", "now"]) {
+            say(Rule::Monotonic, "time is handed in by a Clock");
         }
     }
     out

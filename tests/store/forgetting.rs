@@ -234,6 +234,7 @@ fn a_batch_is_no_border() {
         let out = answer(&store, work.row, "buenas");
         store.sent(out.row);
     }
+    store.write(|_| Ok(())).expect("the last mark is committed");
     clock.forward(8 * DAY);
     let swept = store.sweep().expect("swept");
     assert_eq!((swept.rows, swept.keys), (2400, 0));

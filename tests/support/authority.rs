@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// An authority that signs certificates of servers.
@@ -22,9 +22,10 @@ pub enum Time {
 }
 
 impl Authority {
-    /// A fresh one.
-    pub fn new() -> Authority {
+    /// A fresh one of that name.
+    pub fn new(name: &str) -> Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
         let certificate = params.self_signed(&key).expect("a certificate");

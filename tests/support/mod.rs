@@ -10,6 +10,7 @@ pub mod daemon;
 pub mod http;
 pub mod load;
 pub mod model;
+pub mod netns;
 pub mod raw_http;
 pub mod scripted;
 pub mod sink;

@@ -56,8 +56,6 @@ pub enum Reply {
 pub enum Step {
     /// Sends bytes.
     Bytes(Vec<u8>),
-    /// Waits.
-    Pause(Duration),
     /// Sends the bytes again and again, with a pause between, until the client leaves.
     Forever(Vec<u8>, Duration),
     /// Waits until the client leaves.
@@ -296,10 +294,6 @@ fn perform(
         Step::Bytes(bytes) => {
             out.write_all(&bytes)?;
             out.flush()
-        }
-        Step::Pause(span) => {
-            std::thread::sleep(span);
-            Ok(())
         }
         Step::Forever(bytes, pause) => loop {
             out.write_all(&bytes)?;

@@ -81,7 +81,11 @@ fn id(object: &Value, name: &str) -> Result<Option<String>, Unfit> {
 /// A field's text: strings as they are, numbers as they were written; null and the empty string
 /// count as absent.
 fn field(object: &Value, name: &str) -> Result<Option<String>, Unfit> {
-    let value = if name.starts_with('/') { object.pointer(name) } else { object.get(name) };
+    let value = if name.starts_with('/') {
+        object.pointer(name)
+    } else {
+        object.get(name)
+    };
     match value {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.is_empty() => Ok(None),
@@ -126,17 +130,34 @@ impl<'a> From<&'a Outgoing> for Reply<'a> {
 #[must_use]
 pub fn render(reply: &Reply<'_>, mapping: &Mapping) -> Value {
     let plain = |mapped: &str, own: &str| {
-        if mapped.starts_with('/') { own.to_owned() } else { mapped.to_owned() }
+        if mapped.starts_with('/') {
+            own.to_owned()
+        } else {
+            mapped.to_owned()
+        }
     };
-    let sender = if reply.role == Role::Operator { "operator" } else { "korvun" };
+    let sender = if reply.role == Role::Operator {
+        "operator"
+    } else {
+        "korvun"
+    };
     let mut body = Map::new();
     for (name, value) in [
         (plain(&mapping.sender_id, "sender_id"), sender),
-        (plain(&mapping.sender_name, "sender_name"), reply.sender_name),
+        (
+            plain(&mapping.sender_name, "sender_name"),
+            reply.sender_name,
+        ),
         (plain(&mapping.text, "text"), reply.text),
-        (plain(&mapping.conversation_id, "conversation_id"), reply.conversation),
+        (
+            plain(&mapping.conversation_id, "conversation_id"),
+            reply.conversation,
+        ),
         ("message_id".to_owned(), reply.message_id.as_str()),
-        ("in_reply_to".to_owned(), reply.in_reply_to.map_or("", MessageId::as_str)),
+        (
+            "in_reply_to".to_owned(),
+            reply.in_reply_to.map_or("", MessageId::as_str),
+        ),
     ] {
         if !value.is_empty() {
             body.insert(name, value.into());
@@ -150,7 +171,13 @@ mod tests {
     use super::*;
 
     fn read(body: &str) -> Result<Inbound, Unfit> {
-        parse(&"webhook".into(), body.as_bytes(), None, &Mapping::default(), 20)
+        parse(
+            &"webhook".into(),
+            body.as_bytes(),
+            None,
+            &Mapping::default(),
+            20,
+        )
     }
 
     #[test]
@@ -163,11 +190,20 @@ mod tests {
             ("{}", Unfit::MissingSender),
             (r#"{"sender_id":null,"text":"x"}"#, Unfit::MissingSender),
             (r#"{"sender_id":"","text":"x"}"#, Unfit::MissingSender),
-            (r#"{"sender_id":true,"text":"x"}"#, Unfit::InvalidValue("sender_id".into())),
+            (
+                r#"{"sender_id":true,"text":"x"}"#,
+                Unfit::InvalidValue("sender_id".into()),
+            ),
             (r#"{"sender_id":"a"}"#, Unfit::MissingContent),
             (r#"{"sender_id":"a","text":" \n"}"#, Unfit::MissingContent),
-            (r#"{"sender_id":"a","text":["x"]}"#, Unfit::InvalidValue("text".into())),
-            (r#"{"sender_id":"a","text":"123456789012345678901"}"#, Unfit::TooLarge),
+            (
+                r#"{"sender_id":"a","text":["x"]}"#,
+                Unfit::InvalidValue("text".into()),
+            ),
+            (
+                r#"{"sender_id":"a","text":"123456789012345678901"}"#,
+                Unfit::TooLarge,
+            ),
             (&long, Unfit::InvalidValue("sender_id".into())),
         ] {
             assert_eq!(read(body), Err(unfit), "{body}");
@@ -177,7 +213,10 @@ mod tests {
     #[test]
     fn numbers_keep_their_literal_text() {
         let inbound = read(r#"{"sender_id":12345678901234567890123,"text":1.50}"#).expect("fit");
-        assert_eq!((inbound.sender_id.as_str(), inbound.text.as_str()), ("12345678901234567890123", "1.50"));
+        assert_eq!(
+            (inbound.sender_id.as_str(), inbound.text.as_str()),
+            ("12345678901234567890123", "1.50")
+        );
         assert_eq!(&*inbound.conversation.id, "12345678901234567890123");
     }
 
@@ -191,20 +230,35 @@ mod tests {
         };
         let body = br#"{"user":{"id":7},"msgs":[{"body":"hi"}],"room":"r1"}"#;
         let inbound = parse(&"webhook".into(), body, Some("k"), &mapping, 20).expect("fit");
-        assert_eq!((inbound.sender_id.as_str(), inbound.text.as_str()), ("7", "hi"));
-        assert_eq!((&*inbound.conversation.id, inbound.dedup.as_deref()), ("r1", Some("k")));
+        assert_eq!(
+            (inbound.sender_id.as_str(), inbound.text.as_str()),
+            ("7", "hi")
+        );
+        assert_eq!(
+            (&*inbound.conversation.id, inbound.dedup.as_deref()),
+            ("r1", Some("k"))
+        );
     }
 
     #[test]
     fn media_alone_is_a_message_that_cannot_be_read() {
-        let inbound = read(r#"{"sender_id":"a","media_url":"http://x/y","media_type":"image/png"}"#);
+        let inbound =
+            read(r#"{"sender_id":"a","media_url":"http://x/y","media_type":"image/png"}"#);
         let inbound = inbound.expect("fit");
-        assert_eq!((inbound.text.as_str(), inbound.attachment.as_deref()), ("", Some("image/png")));
+        assert_eq!(
+            (inbound.text.as_str(), inbound.attachment.as_deref()),
+            ("", Some("image/png"))
+        );
     }
 
     #[test]
     fn keys_have_a_length() {
-        for (key, fits) in [("k", true), (&"k".repeat(128), true), (&"k".repeat(129), false), ("", false)] {
+        for (key, fits) in [
+            ("k", true),
+            (&"k".repeat(128), true),
+            (&"k".repeat(129), false),
+            ("", false),
+        ] {
             let body = br#"{"sender_id":"a","text":"x"}"#;
             let read = parse(&"webhook".into(), body, Some(key), &Mapping::default(), 20);
             assert_eq!(read.is_ok(), fits, "{}", key.len());
@@ -221,8 +275,11 @@ mod tests {
             message_id: &"o1".into(),
             in_reply_to: Some(&"i1".into()),
         };
-        let mapping =
-            Mapping { text: "body".into(), sender_id: "/user/id".into(), ..Mapping::default() };
+        let mapping = Mapping {
+            text: "body".into(),
+            sender_id: "/user/id".into(),
+            ..Mapping::default()
+        };
         let body = render(&reply, &mapping).to_string();
         assert_eq!(
             body,

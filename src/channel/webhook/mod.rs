@@ -82,14 +82,25 @@ impl Webhook {
     /// # Errors
     /// A [`StartError`] when `outbound_url` is no URL.
     pub fn new(parts: Parts) -> Result<Webhook, StartError> {
-        let outbound_url = Url::parse(&parts.settings.outbound_url).map_err(|error| StartError {
-            message: format!("webhook.outbound_url: {error}"),
-        })?;
+        let outbound_url =
+            Url::parse(&parts.settings.outbound_url).map_err(|error| StartError {
+                message: format!("webhook.outbound_url: {error}"),
+            })?;
         let client = parts.wire.client(Shield::Open);
         let door = Door::new(&parts.limits);
         let waiting = Waiting::new(parts.limits.webhook_waiting);
-        let desk = Arc::new(Desk { parts, door, waiting, intake: OnceLock::new() });
-        Ok(Webhook { desk, client, outbound_url, front: Mutex::new(None) })
+        let desk = Arc::new(Desk {
+            parts,
+            door,
+            waiting,
+            intake: OnceLock::new(),
+        });
+        Ok(Webhook {
+            desk,
+            client,
+            outbound_url,
+            front: Mutex::new(None),
+        })
     }
 
     /// Posts one answer.
@@ -109,17 +120,25 @@ impl Webhook {
         });
         let answer = answer.map_err(|error| match error {
             // A policy or a request that cannot be sent will be no different next time.
-            HttpError::Shield(_) | HttpError::Request(_) => {
-                SendFailure::Never { reason: error.to_string() }
-            }
-            _ => SendFailure::Again { after: None, reason: error.to_string() },
+            HttpError::Shield(_) | HttpError::Request(_) => SendFailure::Never {
+                reason: error.to_string(),
+            },
+            _ => SendFailure::Again {
+                after: None,
+                reason: error.to_string(),
+            },
         })?;
         let reason = format!("POST {} answered {}", self.outbound_url, answer.status);
         match answer.status {
             200..=299 => Ok(()),
             408 | 429 | 500.. => {
-                let after = answer.header("retry-after").and_then(|text| text.trim().parse().ok());
-                Err(SendFailure::Again { after: after.map(Duration::from_secs), reason })
+                let after = answer
+                    .header("retry-after")
+                    .and_then(|text| text.trim().parse().ok());
+                Err(SendFailure::Again {
+                    after: after.map(Duration::from_secs),
+                    reason,
+                })
             }
             _ => Err(SendFailure::Never { reason }),
         }
@@ -129,15 +148,22 @@ impl Webhook {
 impl Channel for Webhook {
     fn start(&self, intake: Arc<dyn Intake>) -> Result<(), StartError> {
         let bind = self.desk.parts.settings.bind;
-        let failed = |error: std::io::Error| StartError {
+        let failed = |error: std::io::Error| {
+            StartError {
             message: format!(
                 "cannot listen on {bind} (webhook.bind): {error}; another program, or another Korvun, may have the port: stop it, or choose another"
             ),
+        }
         };
         let listener = std::net::TcpListener::bind(bind).map_err(failed)?;
         // A second start of the same channel keeps the first intake: there is one engine.
         let _ = self.desk.intake.set(intake);
-        let front = Front::start("webhook", listener, self.desk.clone(), &self.desk.parts.limits);
+        let front = Front::start(
+            "webhook",
+            listener,
+            self.desk.clone(),
+            &self.desk.parts.limits,
+        );
         let front = front.map_err(failed)?;
         log::info!(address = front.local_addr().to_string().as_str(), path = self.desk.parts.settings.path.as_str(); "webhook listens");
         *lock(&self.front) = Some(front);
@@ -146,9 +172,16 @@ impl Channel for Webhook {
 
     fn send(&self, outgoing: &Outgoing, cancel: &Cancel) -> Result<(), SendFailure> {
         let body = body::render(&outgoing.into(), &self.desk.parts.settings.mapping);
-        let names = [&outgoing.reply_to, &outgoing.in_reply_to.as_ref().map(MessageId::to_string)];
+        let names = [
+            &outgoing.reply_to,
+            &outgoing.in_reply_to.as_ref().map(MessageId::to_string),
+        ];
         for name in names.into_iter().flatten() {
-            if self.desk.waiting.offer(name, &body, self.desk.parts.limits.answer_write) {
+            if self
+                .desk
+                .waiting
+                .offer(name, &body, self.desk.parts.limits.answer_write)
+            {
                 return Ok(());
             }
         }
@@ -168,27 +201,41 @@ impl Owner for Desk {
     fn judge(&self, head: &Head, _ends: Ends) -> Verdict {
         match self.refusal(head) {
             Some(refusal) => Verdict::Refuse(refusal),
-            None => Verdict::Accept { body_cap: self.parts.limits.webhook_body_bytes },
+            None => Verdict::Accept {
+                body_cap: self.parts.limits.webhook_body_bytes,
+            },
         }
     }
 
     fn serve(&self, request: Request, client: Client<'_>) {
         let key = request.head.text("x-idempotency-key");
         let mapping = &self.parts.settings.mapping;
-        let inbound =
-            body::parse(&self.parts.name, &request.body, key, mapping, self.parts.limits.text_bytes);
+        let inbound = body::parse(
+            &self.parts.name,
+            &request.body,
+            key,
+            mapping,
+            self.parts.limits.text_bytes,
+        );
         let inbound = match inbound {
             Ok(inbound) => inbound,
             Err(unfit) => {
                 if unfit == Unfit::TooLarge {
-                    self.parts.watch.dropped(&self.parts.name, Dropped::TooLarge);
+                    self.parts
+                        .watch
+                        .dropped(&self.parts.name, Dropped::TooLarge);
                 }
                 return answer(client, &unfit_response(&unfit));
             }
         };
         match wait_of(&request.head) {
             Ok(Some(span)) => self.take_and_wait(inbound, span, client),
-            _ => answer(client, &self.take(inbound).map_or_else(|refused| refused, |taken| accepted(200, taken.id()))),
+            _ => answer(
+                client,
+                &self
+                    .take(inbound)
+                    .map_or_else(|refused| refused, |taken| accepted(200, taken.id())),
+            ),
         }
     }
 }
@@ -197,7 +244,11 @@ impl Desk {
     /// The order of the contract: path, method, secret, type, wait, announced length.
     fn refusal(&self, head: &Head) -> Option<Response> {
         if head.path() != self.parts.settings.path {
-            return Some(Response::error(404, "not_found", "messages are posted to the configured webhook.path"));
+            return Some(Response::error(
+                404,
+                "not_found",
+                "messages are posted to the configured webhook.path",
+            ));
         }
         if head.method() != "POST" {
             let refusal = Response::error(405, "method_not_allowed", "messages come by POST");
@@ -205,28 +256,55 @@ impl Desk {
         }
         // A header sent twice is no secret: two readers could take it in two ways.
         let mut headers = head.values("authorization");
-        let header = headers.next().map(|value| if headers.next().is_some() { &b""[..] } else { value });
-        match self.door.knock(header, &self.parts.token, self.parts.clock.now()) {
+        let header = headers.next().map(|value| {
+            if headers.next().is_some() {
+                &b""[..]
+            } else {
+                value
+            }
+        });
+        match self
+            .door
+            .knock(header, &self.parts.token, self.parts.clock.now())
+        {
             Entry::Open => {}
             Entry::Missing | Entry::Wrong => {
-                log::warn!(channel = self.parts.name.as_str(); "a request without the channel's secret was refused");
-                let refusal = Response::error(401, "unauthorized", "send the channel's secret as Authorization: Bearer");
+                log::debug!(channel = self.parts.name.as_str(); "a request without the secret of the channel was refused");
+                let refusal = Response::error(
+                    401,
+                    "unauthorized",
+                    "send the channel's secret as Authorization: Bearer",
+                );
                 return Some(refusal.with("WWW-Authenticate", "Bearer"));
             }
             Entry::TooMany => {
-                let refusal = Response::error(429, "too_many_failures", "too many wrong secrets, wait a minute");
+                let refusal = Response::error(
+                    429,
+                    "too_many_failures",
+                    "too many wrong secrets, wait a minute",
+                );
                 return Some(refusal.with("Retry-After", "60"));
             }
         }
         if !is_json(head.text("content-type")) {
-            return Some(Response::error(415, "unsupported_media_type", "send Content-Type: application/json"));
+            return Some(Response::error(
+                415,
+                "unsupported_media_type",
+                "send Content-Type: application/json",
+            ));
         }
         if wait_of(head).is_err() {
-            return Some(Response::error(400, "invalid_wait", "wait takes whole seconds from 1 to 60"));
+            return Some(Response::error(
+                400,
+                "invalid_wait",
+                "wait takes whole seconds from 1 to 60",
+            ));
         }
         match head.announced() {
             Announced::Length(bytes) if bytes > self.parts.limits.webhook_body_bytes as u64 => {
-                self.parts.watch.dropped(&self.parts.name, Dropped::TooLarge);
+                self.parts
+                    .watch
+                    .dropped(&self.parts.name, Dropped::TooLarge);
                 Some(unfit_response(&Unfit::TooLarge))
             }
             _ => None,
@@ -234,8 +312,11 @@ impl Desk {
     }
 
     fn take(&self, inbound: Inbound) -> Result<Acceptance, Response> {
-        let busy = |message| Response::error(503, "busy", message).with("Retry-After", COME_AGAIN_S);
-        let Some(intake) = self.intake.get() else { return Err(busy("not started yet")) };
+        let busy =
+            |message| Response::error(503, "busy", message).with("Retry-After", COME_AGAIN_S);
+        let Some(intake) = self.intake.get() else {
+            return Err(busy("not started yet"));
+        };
         intake.accept(inbound).map_err(|refusal| match refusal {
             Refusal::Full => busy("too many unfinished messages, come again later"),
             Refusal::Store => busy("the message cannot be stored now, come again later"),
@@ -264,7 +345,9 @@ impl Desk {
                 place
             }
         };
-        let Some(place) = place else { return answer(client, &accepted(202, taken.id())) };
+        let Some(place) = place else {
+            return answer(client, &accepted(202, taken.id()));
+        };
         keep(place, span, taken.id(), client);
     }
 
@@ -308,26 +391,53 @@ fn accepted(status: u16, id: &MessageId) -> Response {
 }
 
 fn with_reply(id: &MessageId, reply: &Value) -> Response {
-    Response::json(200, json!({ "message_id": id.as_str(), "reply": reply }).to_string())
+    Response::json(
+        200,
+        json!({ "message_id": id.as_str(), "reply": reply }).to_string(),
+    )
 }
 
 fn unfit_response(unfit: &Unfit) -> Response {
     let (status, code, message) = match unfit {
-        Unfit::InvalidJson => (400, "invalid_json", "the body must be one JSON object".to_owned()),
-        Unfit::MissingSender => (400, "missing_sender", "name who writes: sender_id, or what webhook.mapping calls it".to_owned()),
-        Unfit::MissingContent => (400, "missing_content", "send text, or a media_url".to_owned()),
-        Unfit::InvalidValue(name) => {
-            (400, "invalid_value", format!("{name} must be a string or a number, ids of 256 bytes at most"))
-        }
-        Unfit::InvalidKey => (400, "invalid_key", "X-Idempotency-Key takes 1 to 128 bytes".to_owned()),
-        Unfit::TooLarge => (413, "too_large", "bodies take 1 MiB, texts 64 KiB".to_owned()),
+        Unfit::InvalidJson => (
+            400,
+            "invalid_json",
+            "the body must be one JSON object".to_owned(),
+        ),
+        Unfit::MissingSender => (
+            400,
+            "missing_sender",
+            "name who writes: sender_id, or what webhook.mapping calls it".to_owned(),
+        ),
+        Unfit::MissingContent => (
+            400,
+            "missing_content",
+            "send text, or a media_url".to_owned(),
+        ),
+        Unfit::InvalidValue(name) => (
+            400,
+            "invalid_value",
+            format!("{name} must be a string or a number, ids of 256 bytes at most"),
+        ),
+        Unfit::InvalidKey => (
+            400,
+            "invalid_key",
+            "X-Idempotency-Key takes 1 to 128 bytes".to_owned(),
+        ),
+        Unfit::TooLarge => (
+            413,
+            "too_large",
+            "bodies take 1 MiB, texts 64 KiB".to_owned(),
+        ),
     };
     Response::error(status, code, &message)
 }
 
 /// `application/json`, with or without parameters.
 fn is_json(content_type: Option<&str>) -> bool {
-    let kind = content_type.and_then(|text| text.split(';').next()).unwrap_or("");
+    let kind = content_type
+        .and_then(|text| text.split(';').next())
+        .unwrap_or("");
     kind.trim().eq_ignore_ascii_case("application/json")
 }
 
@@ -341,8 +451,13 @@ fn wait_of(head: &Head) -> Result<Option<Duration>, ()> {
             }
             continue;
         };
-        let digits = !text.is_empty() && text.len() <= 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-        let seconds = if digits { text.parse().map_err(|_| ())? } else { 0 };
+        let digits =
+            !text.is_empty() && text.len() <= 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        let seconds = if digits {
+            text.parse().map_err(|_| ())?
+        } else {
+            0
+        };
         if wait.is_some() || !(1..=LONGEST_WAIT_S).contains(&seconds) {
             return Err(());
         }

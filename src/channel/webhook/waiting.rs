@@ -43,7 +43,10 @@ impl Waiting {
     /// Room for `most` callers.
     #[must_use]
     pub fn new(most: usize) -> Waiting {
-        Waiting { slots: Arc::default(), most }
+        Waiting {
+            slots: Arc::default(),
+            most,
+        }
     }
 
     /// A place under `name`; `None` when all are taken or one waits under that name already.
@@ -55,7 +58,11 @@ impl Waiting {
         }
         let slot = Arc::new(Slot::default());
         slots.insert(name.to_owned(), slot.clone());
-        Some(Place { name: name.to_owned(), slot, waiting: self.clone() })
+        Some(Place {
+            name: name.to_owned(),
+            slot,
+            waiting: self.clone(),
+        })
     }
 
     /// Offers a reply to whoever waits under `name` and says whether it reached them.
@@ -63,7 +70,9 @@ impl Waiting {
     /// Blocks: until the caller has it or is found to have left, for `span` at most.
     #[must_use]
     pub fn offer(&self, name: &str, reply: &Value, span: Duration) -> bool {
-        let Some(slot) = lock(&self.slots).get(name).cloned() else { return false };
+        let Some(slot) = lock(&self.slots).get(name).cloned() else {
+            return false;
+        };
         let mut state = lock(&slot.state);
         if *state != State::Open {
             return false;
@@ -146,7 +155,10 @@ mod tests {
 
     fn offered(waiting: &Waiting, name: &'static str) -> std::thread::JoinHandle<bool> {
         let waiting = waiting.clone();
-        spawn("offer", 64 * 1024, move || waiting.offer(name, &Value::from("hi"), LONG)).unwrap()
+        spawn("offer", 64 * 1024, move || {
+            waiting.offer(name, &Value::from("hi"), LONG)
+        })
+        .unwrap()
     }
 
     #[test]

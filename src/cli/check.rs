@@ -1,0 +1,301 @@
+//! `korvun config check`: every problem of a file, for a person or a script. The main thread runs
+//! it; without `--preflight` it reads nothing but the file.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use serde_json::{json, Value};
+
+use super::command::Form;
+use super::style::{Role, Style};
+use super::Exit;
+use crate::base::text::printable;
+use crate::config::check::{check, read, Checked, Surroundings};
+use crate::config::problem::{Problem, Severity};
+use crate::domain::catalogue::Catalogue;
+
+/// One thing that a preflight tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// What, like `brain casa: ollama/llama3.2` or `port 127.0.0.1:8090`.
+    pub name: String,
+    /// How it went.
+    pub outcome: Outcome,
+    /// What was seen.
+    pub message: String,
+    /// What would help; empty where nothing is amiss.
+    pub help: String,
+}
+
+/// How a try of a preflight went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As it should.
+    Ok,
+    /// Not as it should, but it may be well when it is served.
+    Warn,
+    /// It would fail when it is served.
+    Failed,
+}
+
+impl Outcome {
+    /// The word in JSON and on the terminal.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Warn => "warn",
+            Outcome::Failed => "failed",
+        }
+    }
+
+    fn role(self) -> Role {
+        match self {
+            Outcome::Ok => Role::Good,
+            Outcome::Warn => Role::Odd,
+            Outcome::Failed => Role::Bad,
+        }
+    }
+}
+
+/// What is known of a file.
+#[derive(Clone, Debug)]
+pub struct Report<'a> {
+    /// The file as it was named.
+    pub file: &'a Path,
+    /// Its problems, in its own order.
+    pub problems: &'a [Problem],
+    /// What a preflight tried; empty without one.
+    pub tried: &'a [Tried],
+}
+
+/// Reads a file and checks it offline.
+///
+/// Blocks: for as long as the disk takes.
+///
+/// # Errors
+/// The one problem of a file that cannot be read.
+pub fn look(
+    file: &Path,
+    env_file: Option<&Path>,
+    catalogue: &Catalogue,
+) -> Result<Checked, Problem> {
+    let bytes = read(file)?;
+    let surroundings = Surroundings::of_process(file, env_file);
+    Ok(check(&bytes, file, catalogue, &surroundings))
+}
+
+impl Report<'_> {
+    /// How the process ends that shows it.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        if self.count(Severity::Error) > 0 {
+            Exit::Usage
+        } else if self.failed() > 0 {
+            Exit::Failed
+        } else {
+            Exit::Done
+        }
+    }
+
+    /// The report in the form asked for, with its last line's end.
+    #[must_use]
+    pub fn write(&self, form: Form, style: Style) -> String {
+        match form {
+            Form::Json => format!("{}\n", self.json()),
+            Form::Text => self.text(style),
+        }
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        let same = |problem: &&Problem| problem.severity == severity;
+        self.problems.iter().filter(same).count()
+    }
+
+    fn failed(&self) -> usize {
+        let failed = |tried: &&Tried| tried.outcome == Outcome::Failed;
+        self.tried.iter().filter(failed).count()
+    }
+
+    fn json(&self) -> Value {
+        let problems: Vec<Value> = self.problems.iter().map(Problem::json).collect();
+        let checks: Vec<Value> = self.tried.iter().map(Tried::json).collect();
+        json!({
+            "file": self.file.to_string_lossy(),
+            "ok": self.exit() == Exit::Done,
+            "problems": problems,
+            "checks": checks,
+        })
+    }
+
+    fn text(&self, style: Style) -> String {
+        let mut out = String::new();
+        let file = printable(&self.file.to_string_lossy());
+        for problem in self.problems {
+            let place = match problem.line {
+                0 => file.clone(),
+                line => format!("{file}:{line}:{}", problem.column),
+            };
+            let role = match problem.severity {
+                Severity::Error => Role::Bad,
+                Severity::Warning => Role::Odd,
+            };
+            let what = match problem.path.as_str() {
+                "" => problem.message.clone(),
+                path => format!("{path}: {}", problem.message),
+            };
+            line(
+                &mut out,
+                style,
+                &place,
+                role,
+                problem.severity.word(),
+                &what,
+                &problem.help,
+            );
+        }
+        for tried in self.tried {
+            let (outcome, name) = (tried.outcome, printable(&tried.name));
+            line(
+                &mut out,
+                style,
+                &name,
+                outcome.role(),
+                outcome.word(),
+                &tried.message,
+                &tried.help,
+            );
+        }
+        let verdict = match self.exit() {
+            Exit::Done => style.paint(Role::Good, "good"),
+            Exit::Failed => style.paint(Role::Bad, "would not run here"),
+            _ => style.paint(Role::Bad, "cannot run"),
+        };
+        let counts = [
+            (self.count(Severity::Error), "error"),
+            (self.count(Severity::Warning), "warning"),
+            (self.failed(), "failed check"),
+        ];
+        let counts: String = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!(", {count} {what}{}", if *count == 1 { "" } else { "s" }))
+            .collect();
+        let _ = writeln!(out, "{file}: {verdict}{counts}");
+        out
+    }
+}
+
+impl Tried {
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "status": self.outcome.word(),
+            "message": self.message,
+            "help": self.help,
+        })
+    }
+}
+
+/// One finding, its cure indented below it.
+fn line(
+    out: &mut String,
+    style: Style,
+    place: &str,
+    role: Role,
+    word: &str,
+    what: &str,
+    help: &str,
+) {
+    let _ = writeln!(
+        out,
+        "{place}: {}: {}",
+        style.paint(role, word),
+        printable(what)
+    );
+    if !help.is_empty() {
+        let _ = writeln!(out, "    {}", style.paint(Role::Aside, help));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(severity: Severity, line: usize) -> Problem {
+        Problem {
+            severity,
+            path: "brains[0].nmae".into(),
+            line,
+            column: 7,
+            message: "unknown key".into(),
+            help: "did you mean `name`?".into(),
+        }
+    }
+
+    fn tried(outcome: Outcome) -> Tried {
+        Tried {
+            name: "port 127.0.0.1:8090".into(),
+            outcome,
+            message: "in use".into(),
+            help: "stop what holds it".into(),
+        }
+    }
+
+    #[test]
+    fn the_exit_code_follows_the_gravest_finding() {
+        use Outcome::{Failed, Ok, Warn};
+        use Severity::{Error, Warning};
+        for (problems, checks, exit) in [
+            (vec![], vec![], Exit::Done),
+            (vec![Warning], vec![Ok, Warn], Exit::Done),
+            (vec![Warning], vec![Ok, Failed], Exit::Failed),
+            (vec![Warning, Error], vec![Failed], Exit::Usage),
+            (vec![Error], vec![], Exit::Usage),
+        ] {
+            let problems: Vec<Problem> = problems.into_iter().map(|s| problem(s, 3)).collect();
+            let checks: Vec<Tried> = checks.into_iter().map(tried).collect();
+            let report = Report {
+                file: Path::new("k.json"),
+                problems: &problems,
+                tried: &checks,
+            };
+            assert_eq!(report.exit(), exit);
+            assert_eq!(report.json()["ok"], exit == Exit::Done);
+        }
+    }
+
+    #[test]
+    fn a_person_reads_place_word_and_cure() {
+        let problems = [problem(Severity::Error, 3), problem(Severity::Warning, 0)];
+        let report = Report {
+            file: Path::new("k\u{1b}.json"),
+            problems: &problems,
+            tried: &[tried(Outcome::Warn)],
+        };
+        assert_eq!(
+            report.write(Form::Text, Style::PLAIN),
+            "k\\u{1b}.json:3:7: error: brains[0].nmae: unknown key\n    did you mean `name`?\n\
+             k\\u{1b}.json: warning: brains[0].nmae: unknown key\n    did you mean `name`?\n\
+             port 127.0.0.1:8090: warn: in use\n    stop what holds it\n\
+             k\\u{1b}.json: cannot run, 1 error, 1 warning\n"
+        );
+    }
+
+    #[test]
+    fn a_script_reads_the_keys_of_the_contract() {
+        let problems = [problem(Severity::Error, 3)];
+        let report = Report {
+            file: Path::new("k.json"),
+            problems: &problems,
+            tried: &[tried(Outcome::Failed)],
+        };
+        assert_eq!(
+            report.write(Form::Json, Style::PLAIN),
+            "{\"file\":\"k.json\",\"ok\":false,\"problems\":[{\"severity\":\"error\",\
+             \"path\":\"brains[0].nmae\",\"line\":3,\"column\":7,\"message\":\"unknown key\",\
+             \"help\":\"did you mean `name`?\"}],\"checks\":[{\"name\":\"port 127.0.0.1:8090\",\
+             \"status\":\"failed\",\"message\":\"in use\",\"help\":\"stop what holds it\"}]}\n"
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! From a configuration file to what a daemon is started with: read, checked, its secrets
+//! resolved. Writes nothing, dials nothing.
+
+use std::path::Path;
+
+use crate::base::secret::Redactor;
+use crate::channel;
+use crate::config::check::{self, Surroundings};
+use crate::config::missing::missing;
+use crate::config::plan::Plan;
+use crate::config::problem::{Problem, Severity};
+use crate::config::secrets::{self, Secrets, Sources};
+use crate::domain::catalogue::{Catalogue, Part};
+use crate::provider;
+use crate::tool;
+
+/// A configuration that can run.
+pub struct Loaded {
+    /// What it says.
+    pub plan: Plan,
+    /// The values of the secrets that it names.
+    pub secrets: Secrets,
+    /// What it runs with all the same, but perhaps not as meant.
+    pub warnings: Vec<Problem>,
+}
+
+/// Every kind of channel, provider and tool, and what this build does not have yet.
+#[must_use]
+pub fn catalogue() -> Catalogue {
+    Catalogue {
+        channels: channel::kinds::KINDS
+            .iter()
+            .map(|kind| kind.descriptor)
+            .collect(),
+        providers: provider::kinds::KINDS
+            .iter()
+            .map(|kind| kind.descriptor)
+            .collect(),
+        tools: tool::kinds::KINDS
+            .iter()
+            .map(|kind| kind.descriptor)
+            .collect(),
+        lacks: &[Part::Agents, Part::Sessions, Part::Signatures, Part::Skills],
+    }
+}
+
+/// Reads and checks `file` and resolves its secrets, which `redactor` learns.
+///
+/// # Errors
+/// Everything that keeps it from running, at once: problems of the file, parts that this build
+/// does not have yet, secrets without a value.
+pub fn load(
+    file: &Path,
+    env_file: Option<&Path>,
+    redactor: &Redactor,
+) -> Result<Loaded, Vec<Problem>> {
+    let text = check::read(file).map_err(|problem| vec![problem])?;
+    let catalogue = catalogue();
+    let surroundings = Surroundings::of_process(file, env_file);
+    let checked = check::check(&text, file, &catalogue, &surroundings);
+    let Some(plan) = checked.plan else {
+        return Err(checked.problems);
+    };
+    let lacking: Vec<Problem> = missing(&plan, &catalogue)
+        .into_iter()
+        .map(|part| {
+            let (line, column) = checked.places.of(&part.path);
+            Problem {
+                severity: Severity::Error,
+                path: part.path,
+                line,
+                column,
+                message: part.sentence,
+                help: "take this part out of the file until a later version".to_owned(),
+            }
+        })
+        .collect();
+    if !lacking.is_empty() {
+        return Err(lacking);
+    }
+    let sources = Sources::of_process(env_file);
+    let resolved = secrets::resolve(&plan, &checked.places, &sources, redactor);
+    let Some(secrets) = resolved.secrets else {
+        return Err(resolved.problems);
+    };
+    let mut warnings = checked.problems;
+    warnings.extend(resolved.problems);
+    Ok(Loaded {
+        plan,
+        secrets,
+        warnings,
+    })
+}
