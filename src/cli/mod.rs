@@ -2,11 +2,17 @@
 //! Answers go to standard output, everything else to standard error.
 
 pub mod command;
+mod demo;
 mod help;
+mod serve;
 pub mod style;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::sync::Arc;
+
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::secret::Redactor;
 
 use command::{Command, Usage};
 use style::{Role, Style, Wish};
@@ -54,11 +60,27 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Help(None) => answer(&help::list(style)),
         Command::Help(Some(entry)) => answer(&help::of(entry, style)),
         Command::Version => answer(&format!("korvun {}\n", env!("CARGO_PKG_VERSION"))),
-        Command::Serve(_) | Command::Check(_) | Command::Status(_) | Command::Demo => {
-            complain(&Usage {
-                problem: "this build does not have it yet".to_owned(),
-                help: "`korvun help` lists what it has".to_owned(),
-            })
+        Command::Serve(serve) => serve::run(&serve, Style::of_stderr(typed.colour)),
+        Command::Demo => demo(Style::of_stderr(typed.colour)),
+        Command::Check(_) | Command::Status(_) => complain(&Usage {
+            problem: "this build does not have it yet".to_owned(),
+            help: "`korvun help` lists what it has".to_owned(),
+        }),
+    }
+}
+
+/// Shows a message on its way; the log keeps to what a person must know.
+fn demo(style: Style) -> Exit {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let redactor = Redactor::new();
+    serve::start_log(style, "warn", &redactor, &clock);
+    match demo::run(&redactor, clock, &|text| {
+        answer(text);
+    }) {
+        Ok(_) => Exit::Done,
+        Err(message) => {
+            note(&format!("korvun: {message}"));
+            Exit::Failed
         }
     }
 }

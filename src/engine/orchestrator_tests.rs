@@ -174,7 +174,6 @@ impl Stage {
             history: Vec::new(),
             tail: Vec::new(),
         };
-        let limits = Limits::default();
         let question = Question {
             brain: &self.brain,
             providers: &self.providers,
@@ -182,7 +181,6 @@ impl Stage {
             deadline: Deadline::after(Instant::now(), self.answer_within),
             cancel: &self.cancel,
             clock: &SystemClock,
-            limits: &limits,
         };
         let report = |report: &Report<'_>| {
             assert!(!report.will_retry);
