@@ -97,7 +97,7 @@ fn giving_up_a_request_ends_it_at_once_and_harms_no_other() {
                     json: Some(b"{ }"),
                     headers: &[],
                     bearer: None,
-                    deadline: within(Duration::from_secs(60)),
+                    deadline: within(Duration::from_secs(20)),
                     cancel: &theirs,
                     body_most: 1000,
                     resend: Resend::Once,
