@@ -160,10 +160,15 @@ fn one_cancel_for_several_requests_gives_up_all_of_them() {
         until_seen(&server, 2);
         // A third one under the same cancel comes and goes, and must not untie the others.
         post(&client, &server, &cancel, Resend::Once).unwrap();
+        let raised = Instant::now();
         cancel.raise();
         for stuck in stuck {
             assert_eq!(stuck.join().unwrap().unwrap_err(), HttpError::Cancelled);
         }
+        assert!(
+            raised.elapsed() < Duration::from_secs(5),
+            "their sockets were closed"
+        );
     });
 }
 
