@@ -267,14 +267,7 @@ fn child_on_a_full_disk() {
     );
 
     fs::remove_file(&filler).expect("room is made");
-    let until = Instant::now() + Duration::from_secs(30);
-    while store.health().error.is_some() {
-        assert!(
-            Instant::now() < until,
-            "it does not notice that there is room"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    heals(&store);
     begin(&store, &said("after", &text));
     assert_eq!(
         store
@@ -286,6 +279,25 @@ fn child_on_a_full_disk() {
         "the mark was kept"
     );
     assert_eq!(store.counts().marks_lost, 0);
+
+    // Once more with nothing at all to write: it looks for itself.
+    fs::write(&filler, vec![1; 1024 * 1024]).expect_err("no room for that");
+    let mut more = 0;
+    while store
+        .accept(
+            &said(&format!("more {more}"), &text),
+            Claim::IfIdle,
+            &busy(),
+        )
+        .is_ok()
+    {
+        more += 1;
+        assert!(more < 100, "the disk does not fill");
+    }
+    assert_eq!(store.health().error, Some(StoreError::Full));
+    fs::remove_file(&filler).expect("room is made");
+    heals(&store);
+    let accepted = accepted + more;
     drop(store);
     let store = open(&place.join("korvun.db"), &limits);
     assert_eq!(store.counts().inbox_open, accepted + 1);
@@ -293,6 +305,17 @@ fn child_on_a_full_disk() {
         .read(|connection| connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)))
         .expect("checked");
     assert_eq!(verdict, "ok");
+}
+
+fn heals(store: &Store) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while store.health().error.is_some() {
+        assert!(
+            Instant::now() < until,
+            "it does not notice that there is room"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
