@@ -385,3 +385,75 @@ fn child_without_permission() {
         println!("{error}");
     }
 }
+
+#[test]
+fn a_sync_that_fails_is_named_and_what_was_refused_is_not_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let strace = |inject: &str| {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-o", "/dev/null"]).args([
+            "-e",
+            "trace=fsync,fdatasync",
+            "-e",
+            inject,
+        ]);
+        strace
+    };
+    let possible = strace("inject=fsync:error=EIO")
+        .arg("true")
+        .status()
+        .is_ok_and(|status| status.success());
+    if !possible {
+        let required = std::env::var("KORVUN_REQUIRE").is_ok_and(|parts| parts.contains("strace"));
+        assert!(!required, "strace is required here and does not work");
+        println!("skipped: strace is not there or may not trace");
+        return;
+    }
+    let status = strace("inject=fsync,fdatasync:error=EIO:when=15..17")
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", "store::faults::child_whose_syncs_fail"])
+        .arg("--nocapture")
+        .env("KORVUN_TEST_PLACE", folder.path())
+        .status()
+        .expect("the child starts");
+    assert!(status.success());
+}
+
+/// The child of the test above: its 15th to 17th sync fail.
+#[test]
+fn child_whose_syncs_fail() {
+    let Some(place) = place_of_child() else {
+        return;
+    };
+    let path = place.join("korvun.db");
+    let store = open(&path, &Limits::default());
+    let (mut told, mut failures) = (Vec::new(), 0);
+    for n in 0..40 {
+        let text = format!("message {n}");
+        match store.accept(&said(&n.to_string(), &text), Claim::No, &busy()) {
+            Ok(Accepted::New { .. }) => told.push(text),
+            Ok(other) => panic!("{other:?}"),
+            Err(StoreError::Io(why)) => {
+                println!("{why}");
+                failures += 1;
+                assert!(store.health().error.is_some());
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert_eq!((failures, told.len()), (3, 37));
+    assert_eq!(store.health().error, None);
+    let texts = |store: &Store| -> Vec<String> {
+        store
+            .read(|connection| {
+                connection
+                    .prepare("SELECT text FROM turns ORDER BY id")?
+                    .query_map([], |row| row.get(0))?
+                    .collect()
+            })
+            .expect("read")
+    };
+    assert_eq!(texts(&store), told);
+    drop(store);
+    assert_eq!(texts(&open(&path, &Limits::default())), told);
+}
