@@ -1,18 +1,14 @@
 //! The integration tests, one crate.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod dependencies;
 mod cli;
 mod config;
-mod documents;
-mod floors;
-mod front;
-mod install;
-mod config;
 mod dependencies;
+mod documents;
 mod durability;
 mod floors;
 mod front;
+mod install;
 mod lanes;
 mod provider_faults;
 mod providers;
