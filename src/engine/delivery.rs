@@ -139,6 +139,13 @@ impl Delivery {
         }
     }
 
+    /// How many rows of a channel wait for delivery, as far as they are scheduled.
+    #[must_use]
+    pub fn queued(&self, name: &ChannelName) -> u64 {
+        let line = lock(&self.lines).get(name).cloned();
+        line.map_or(0, |line| lock(&line.state).schedule.len() as u64)
+    }
+
     /// Ends delivery: what is in flight may go on until `deadline`, the rest stays in the outbox.
     ///
     /// Blocks: until `deadline`, and then for as long as a cut connection takes to be noticed.
