@@ -19,6 +19,7 @@ pub mod base;
 pub mod channel;
 pub mod cli;
 pub mod config;
+pub mod daemon;
 pub mod domain;
 pub mod engine;
 pub mod net;

@@ -3,15 +3,20 @@
 
 pub mod check;
 pub mod command;
+mod demo;
 mod help;
+mod serve;
 pub mod status;
 pub mod style;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::domain::catalogue::{Catalogue, Part};
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::secret::Redactor;
+use crate::daemon::load::catalogue;
 use command::{Command, Reach, Usage};
 use style::{Role, Style, Wish};
 
@@ -71,7 +76,25 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         ),
         Command::Check(typed) => config_check(&typed, style, wish),
         Command::Status(typed) => status(&typed, style),
-        Command::Serve(_) | Command::Demo => not_yet(wish),
+        Command::Serve(serve) => serve::run(&serve, Style::of_stderr(wish)),
+        Command::Demo => demo(Style::of_stderr(wish)),
+    }
+}
+
+/// Shows a message on its way; the log keeps to what a person must know.
+fn demo(style: Style) -> Exit {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let redactor = Redactor::new();
+    serve::start_log(style, "warn", &redactor, &clock);
+    let say = |text: &str| {
+        answer(text, Exit::Done);
+    };
+    match demo::run(&redactor, clock, &say) {
+        Ok(_) => Exit::Done,
+        Err(message) => {
+            note(&format!("korvun: {message}"));
+            Exit::Failed
+        }
     }
 }
 
@@ -137,25 +160,6 @@ fn admin_address(config: Option<&Path>) -> Result<String, String> {
 
 fn file_or_default(typed: Option<&Path>) -> PathBuf {
     typed.map_or_else(|| PathBuf::from(DEFAULT_CONFIG), Path::to_path_buf)
-}
-
-/// Every kind of channel, provider and tool, and what this build does not have yet.
-fn catalogue() -> Catalogue {
-    Catalogue {
-        channels: crate::channel::kinds::KINDS
-            .iter()
-            .map(|kind| kind.descriptor)
-            .collect(),
-        providers: crate::provider::kinds::KINDS
-            .iter()
-            .map(|kind| kind.descriptor)
-            .collect(),
-        tools: crate::tool::kinds::KINDS
-            .iter()
-            .map(|kind| kind.descriptor)
-            .collect(),
-        lacks: &[Part::Agents, Part::Sessions, Part::Signatures, Part::Skills],
-    }
 }
 
 fn not_yet(wish: Wish) -> Exit {

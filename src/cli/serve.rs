@@ -23,8 +23,11 @@ use super::{note, Exit, DEFAULT_CONFIG};
 pub fn run(typed: &Serve, style: Style) -> Exit {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let redactor = Redactor::new();
-    start_log(style, &redactor, &clock);
-    let file = typed.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_CONFIG));
+    start_log(style, "info", &redactor, &clock);
+    let file = typed
+        .config
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(DEFAULT_CONFIG));
     let loaded = match load::load(&file, typed.env_file.as_deref(), &redactor) {
         Ok(loaded) => loaded,
         Err(problems) => return refuse(&file, &problems),
@@ -45,8 +48,9 @@ pub fn run(typed: &Serve, style: Style) -> Exit {
 fn serve(loaded: load::Loaded, clock: Arc<dyn Clock>) -> Result<Ended, StartError> {
     let limits = Limits::default();
     let (orders_in, orders) = channel();
-    signal::listen(orders_in)
-        .map_err(|error| StartError { message: format!("cannot listen for signals: {error}") })?;
+    signal::listen(orders_in).map_err(|error| StartError {
+        message: format!("cannot listen for signals: {error}"),
+    })?;
     let cert_file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let runtime_dir = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
     let daemon = Daemon::start(Options {
@@ -61,12 +65,17 @@ fn serve(loaded: load::Loaded, clock: Arc<dyn Clock>) -> Result<Ended, StartErro
     Ok(daemon.serve(&orders))
 }
 
-/// Starts the log on standard error as the environment asks for it.
-pub fn start_log(style: Style, redactor: &Redactor, clock: &Arc<dyn Clock>) {
+/// Starts the log on standard error as the environment asks for it, else at `level`.
+pub fn start_log(style: Style, level: &str, redactor: &Redactor, clock: &Arc<dyn Clock>) {
     let variable = |name: &str| std::env::var(name).ok();
     let form = logger::form(variable("KORVUN_LOG_FORMAT").as_deref(), style.coloured());
     // Only a second start in one process is refused, and then the log is there already.
-    let _ = logger::start(variable("KORVUN_LOG").as_deref(), form, redactor.clone(), clock.clone());
+    let _ = logger::start(
+        variable("KORVUN_LOG").as_deref().or(Some(level)),
+        form,
+        redactor.clone(),
+        clock.clone(),
+    );
 }
 
 /// Tells every problem, and the way out for who is new here. A restart will not help.

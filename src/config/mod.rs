@@ -2,10 +2,13 @@
 
 pub mod check;
 
+pub mod docs;
+pub mod env_file;
 pub mod json;
 pub mod missing;
 pub mod plan;
 pub mod problem;
 pub mod schema;
+pub mod secrets;
 
 pub mod values;

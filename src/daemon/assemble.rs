@@ -63,14 +63,21 @@ pub fn setup(plan: Plan, tools: &Tools<'_>, writing: Writing) -> Result<Setup, S
     if writing == Writing::Mounted {
         channels.insert(ChannelName::new("console"), Arc::new(Console));
     }
-    Ok(Setup { plan, brains, channels })
+    Ok(Setup {
+        plan,
+        brains,
+        channels,
+    })
 }
 
 fn live(brain: &Brain, tools: &Tools<'_>) -> LiveBrain {
     let eligible = privacy::eligible(brain);
     let providers = brain.models.iter().enumerate().map(|(at, model)| {
         eligible.contains(&at).then(|| {
-            let key = model.api_key_env.as_ref().and_then(|name| tools.secrets.of(name));
+            let key = model
+                .api_key_env
+                .as_ref()
+                .and_then(|name| tools.secrets.of(name));
             provider::build(model, brain.sensitivity, key, tools.wire)
         })
     });
@@ -78,7 +85,10 @@ fn live(brain: &Brain, tools: &Tools<'_>) -> LiveBrain {
 }
 
 /// A channel of the file; `None` for the console, which comes with the admin token, not with the file.
-fn build_channel(channel: &plan::Channel, tools: &Tools<'_>) -> Result<Option<Arc<dyn Channel>>, StartError> {
+fn build_channel(
+    channel: &plan::Channel,
+    tools: &Tools<'_>,
+) -> Result<Option<Arc<dyn Channel>>, StartError> {
     let secret = |name: &EnvName| {
         tools.secrets.of(name).cloned().ok_or_else(|| StartError {
             message: format!("channel {}: the variable {name} has no value", channel.name),
@@ -92,14 +102,20 @@ fn build_channel(channel: &plan::Channel, tools: &Tools<'_>) -> Result<Option<Ar
             let webhook = Webhook::new(webhook::Parts {
                 name: channel.name.clone(),
                 token: secret(token_env)?,
-                outbound_token: settings.outbound_token_env.as_ref().map(secret).transpose()?,
+                outbound_token: settings
+                    .outbound_token_env
+                    .as_ref()
+                    .map(secret)
+                    .transpose()?,
                 settings: (**settings).clone(),
                 wire: tools.wire.clone(),
                 watch: tools.watch.clone(),
                 clock: tools.clock.clone(),
                 limits: tools.limits.clone(),
             });
-            let webhook = webhook.map_err(|error| StartError { message: error.to_string() })?;
+            let webhook = webhook.map_err(|error| StartError {
+                message: error.to_string(),
+            })?;
             Ok(Some(Arc::new(webhook)))
         }
         ChannelSettings::Console => Ok(None),
@@ -108,7 +124,12 @@ fn build_channel(channel: &plan::Channel, tools: &Tools<'_>) -> Result<Option<Ar
 }
 
 fn missing(channel: &plan::Channel, part: &str) -> StartError {
-    StartError { message: format!("channel {}: this build does not have {part} yet", channel.name) }
+    StartError {
+        message: format!(
+            "channel {}: this build does not have {part} yet",
+            channel.name
+        ),
+    }
 }
 
 /// Has the models that ask for it loaded, one thread for each endpoint, each ended by its own limit.
@@ -116,16 +137,21 @@ pub fn warm_up(setup: &Setup, clock: &Arc<dyn Clock>) {
     let mut seen = BTreeSet::new();
     for live in setup.brains.values() {
         for (model, provider) in live.brain.models.iter().zip(&live.providers) {
-            let Some(provider) = provider.clone().filter(|_| model.warmup) else { continue };
+            let Some(provider) = provider.clone().filter(|_| model.warmup) else {
+                continue;
+            };
             if !seen.insert((model.endpoint.clone(), model.model_id.clone())) {
                 continue;
             }
-            let (model_id, within, clock) = (model.model_id.clone(), model.request_timeout, clock.clone());
+            let (model_id, within, clock) =
+                (model.model_id.clone(), model.request_timeout, clock.clone());
             let warming = spawn(&format!("warm:{model_id}"), 256 * 1024, move || {
                 let deadline = Deadline::after(clock.now(), within);
                 match provider.warm_up(deadline, &Cancel::new()) {
                     Ok(()) => log::info!(model = model_id.as_str(); "model loaded"),
-                    Err(failure) => log::warn!(model = model_id.as_str(), kind = failure.kind.word(), error = failure.detail.as_str(); "model could not be loaded ahead"),
+                    Err(failure) => {
+                        log::warn!(model = model_id.as_str(), kind = failure.kind.word(), error = failure.detail.as_str(); "model could not be loaded ahead")
+                    }
                 }
             });
             if let Err(error) = warming {

@@ -28,9 +28,18 @@ pub struct Loaded {
 #[must_use]
 pub fn catalogue() -> Catalogue {
     Catalogue {
-        channels: channel::kinds::KINDS.iter().map(|kind| kind.descriptor).collect(),
-        providers: provider::kinds::KINDS.iter().map(|kind| kind.descriptor).collect(),
-        tools: tool::kinds::KINDS.iter().map(|kind| kind.descriptor).collect(),
+        channels: channel::kinds::KINDS
+            .iter()
+            .map(|kind| kind.descriptor)
+            .collect(),
+        providers: provider::kinds::KINDS
+            .iter()
+            .map(|kind| kind.descriptor)
+            .collect(),
+        tools: tool::kinds::KINDS
+            .iter()
+            .map(|kind| kind.descriptor)
+            .collect(),
         lacks: &[Part::Agents, Part::Sessions, Part::Signatures, Part::Skills],
     }
 }
@@ -40,12 +49,18 @@ pub fn catalogue() -> Catalogue {
 /// # Errors
 /// Everything that keeps it from running, at once: problems of the file, parts that this build
 /// does not have yet, secrets without a value.
-pub fn load(file: &Path, env_file: Option<&Path>, redactor: &Redactor) -> Result<Loaded, Vec<Problem>> {
+pub fn load(
+    file: &Path,
+    env_file: Option<&Path>,
+    redactor: &Redactor,
+) -> Result<Loaded, Vec<Problem>> {
     let text = check::read(file).map_err(|problem| vec![problem])?;
     let catalogue = catalogue();
     let surroundings = Surroundings::of_process(file, env_file);
     let checked = check::check(&text, file, &catalogue, &surroundings);
-    let Some(plan) = checked.plan else { return Err(checked.problems) };
+    let Some(plan) = checked.plan else {
+        return Err(checked.problems);
+    };
     let lacking: Vec<Problem> = missing(&plan, &catalogue)
         .into_iter()
         .map(|part| {
@@ -63,9 +78,16 @@ pub fn load(file: &Path, env_file: Option<&Path>, redactor: &Redactor) -> Result
     if !lacking.is_empty() {
         return Err(lacking);
     }
-    let sources = Sources::of_process(env_file)?;
-    let resolved = secrets::resolve(&plan, &checked.places, &sources, redactor)?;
+    let sources = Sources::of_process(env_file);
+    let resolved = secrets::resolve(&plan, &checked.places, &sources, redactor);
+    let Some(secrets) = resolved.secrets else {
+        return Err(resolved.problems);
+    };
     let mut warnings = checked.problems;
-    warnings.extend(resolved.warnings);
-    Ok(Loaded { plan, secrets: resolved.secrets, warnings })
+    warnings.extend(resolved.problems);
+    Ok(Loaded {
+        plan,
+        secrets,
+        warnings,
+    })
 }

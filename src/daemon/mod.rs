@@ -1,7 +1,6 @@
 //! The whole daemon: what is opened in which order, and closed in which order, on one screen.
 
 pub mod assemble;
-pub mod desk;
 pub mod load;
 pub mod notify;
 pub mod signal;
@@ -13,13 +12,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crate::admin::server::Admin;
 use crate::base::clock::Clock;
 use crate::base::sync::{spawn, Stop};
-use crate::channel::port::Channel;
 use crate::config::plan::{Plan, Storage};
 use crate::config::secrets::Secrets;
-use crate::domain::ids::ChannelName;
 use crate::domain::limits::Limits;
 use crate::engine::{janitor, Engine};
 use crate::net::http::Wire;
@@ -28,8 +24,10 @@ use crate::watch::board::ChannelState;
 use crate::watch::Watch;
 
 use assemble::Writing;
-use desk::Desk;
 use notify::Notify;
+
+/// The stack of threads that wait most of the time and do little when they wake.
+const SMALL_STACK: usize = 128 * 1024;
 
 /// What the main thread is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +72,9 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 fn start_error(message: impl fmt::Display) -> StartError {
-    StartError { message: message.to_string() }
+    StartError {
+        message: message.to_string(),
+    }
 }
 
 /// How a daemon ended.
@@ -91,8 +91,9 @@ pub struct Daemon {
     engine: Engine,
     store: Arc<Store>,
     watch: Watch,
-    admin: Option<Admin>,
     notify: Notify,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
     stop: Stop,
     threads: Vec<JoinHandle<()>>,
 }
@@ -103,7 +104,15 @@ impl Daemon {
     /// # Errors
     /// A [`StartError`] naming what could not be had; nothing is left running then.
     pub fn start(options: Options) -> Result<Daemon, StartError> {
-        let Options { plan, secrets, clock, limits, wire, notify, runtime_dir } = options;
+        let Options {
+            plan,
+            secrets,
+            clock,
+            limits,
+            wire,
+            notify,
+            runtime_dir,
+        } = options;
         let watch = Watch::new(clock.clone(), &limits);
         let place = match &plan.storage {
             Some(Storage { path, .. }) => Place::File(path.clone()),
@@ -113,48 +122,80 @@ impl Daemon {
         for warning in store.warnings() {
             log::warn!(warning = warning.as_str(); "store");
         }
-        let retention_days = plan.storage.as_ref().map_or(0, |storage| storage.retention_days);
+        let retention_days = plan
+            .storage
+            .as_ref()
+            .map_or(0, |storage| storage.retention_days);
         let observability = plan.observability.clone();
-        let admin_token = plan.admin_token_env.as_ref().and_then(|name| secrets.of(name)).cloned();
-        let writing = if admin_token.is_some() && observability.enabled { Writing::Mounted } else { Writing::Absent };
-        let tools = assemble::Tools { secrets: &secrets, wire: &wire, watch: &watch, clock: &clock, limits: &limits };
+        let admin_token = plan
+            .admin_token_env
+            .as_ref()
+            .and_then(|name| secrets.of(name))
+            .cloned();
+        let writing = if admin_token.is_some() && observability.enabled {
+            Writing::Mounted
+        } else {
+            Writing::Absent
+        };
+        let tools = assemble::Tools {
+            secrets: &secrets,
+            wire: &wire,
+            watch: &watch,
+            clock: &clock,
+            limits: &limits,
+        };
         let setup = assemble::setup(plan, &tools, writing).map_err(start_error)?;
         let engine = Engine::new(setup, store.clone(), watch.clone(), clock.clone(), &limits);
-        let stop = Stop::new();
-        let mut daemon = Daemon { engine, store, watch, admin: None, notify, stop, threads: Vec::new() };
-
-        if observability.enabled {
-            let listener = listen(observability.addr, "observability.addr")?;
-            let desk = Desk::new(daemon.engine.clone(), daemon.store.clone(), daemon.watch.clone(), clock.clone(), &limits);
-            let admin = Admin::start(listener, &observability.allow_hosts, admin_token, Arc::new(desk), daemon.watch.metrics.clone(), runtime_dir.as_deref(), &limits);
-            daemon.admin = Some(admin.map_err(start_error)?);
+        let mut daemon = Daemon {
+            engine,
+            store,
+            watch,
+            notify,
+            clock,
+            limits,
+            stop: Stop::new(),
+            threads: Vec::new(),
+        };
+        if let Err(error) = daemon.open(retention_days) {
+            daemon.stop();
+            return Err(error);
         }
-        daemon.start_threads(retention_days, clock).map_err(start_error)?;
-        let channels: Vec<(ChannelName, Arc<dyn Channel>)> =
-            daemon.engine.setup().channels.iter().map(|(name, channel)| (name.clone(), channel.clone())).collect();
-        for (name, channel) in &channels {
-            daemon.watch.channel_state(name, ChannelState::Starting, None);
-            daemon.engine.delivery().attach(name, channel.clone()).map_err(start_error)?;
-        }
-        let left = daemon.engine.resume().map_err(start_error)?;
-        for (name, channel) in &channels {
-            channel.start(Arc::new(daemon.engine.clone())).map_err(start_error)?;
-            daemon.watch.channel_state(name, ChannelState::Connected, None);
-        }
-        let status = format!("{} channels", channels.len());
-        log::info!(channels = channels.len(), unfinished = left, durable = daemon.store.health().durable; "ready");
-        daemon.notify.ready(&status);
-        assemble::warm_up(&daemon.engine.setup(), &daemon.clock);
         Ok(daemon)
     }
 
-    fn start_threads(&mut self, retention_days: u32, clock: Arc<dyn Clock>) -> std::io::Result<()> {
+    /// Opens what `start` has built.
+    fn open(&mut self, retention_days: u32) -> Result<(), StartError> {
+        self.start_threads(retention_days).map_err(start_error)?;
+        let setup = self.engine.setup();
+        for (name, channel) in &setup.channels {
+            self.watch.channel_state(name, ChannelState::Starting, None);
+            let attached = self.engine.delivery().attach(name, channel.clone());
+            attached.map_err(start_error)?;
+        }
+        let unfinished = self.engine.resume().map_err(start_error)?;
+        for (name, channel) in &setup.channels {
+            let intake = Arc::new(self.engine.clone());
+            channel.start(intake).map_err(start_error)?;
+            self.watch
+                .channel_state(name, ChannelState::Connected, None);
+        }
+        let (channels, durable) = (setup.channels.len(), self.store.health().durable);
+        log::info!(channels = channels, unfinished = unfinished, durable = durable; "ready");
+        self.notify.ready(&format!("{channels} channels"));
+        assemble::warm_up(&setup, &self.clock);
+        Ok(())
+    }
+
+    fn start_threads(&mut self, retention_days: u32) -> std::io::Result<()> {
         let lanes = self.engine.lanes().clone();
-        self.threads.push(spawn("lanes", 128 * 1024, move || lanes.keep_time())?);
-        let (store, watch, stop) = (self.store.clone(), self.watch.clone(), self.stop.clone());
-        self.threads.push(spawn("janitor", 128 * 1024, move || {
+        let timer = spawn("lanes", SMALL_STACK, move || lanes.keep_time())?;
+        self.threads.push(timer);
+        let (store, watch, clock) = (self.store.clone(), self.watch.clone(), self.clock.clone());
+        let stop = self.stop.clone();
+        let janitor = spawn("janitor", SMALL_STACK, move || {
             janitor::work(&store, &watch, &*clock, retention_days, &stop);
-        })?);
+        })?;
+        self.threads.push(janitor);
         Ok(())
     }
 
@@ -162,12 +203,6 @@ impl Daemon {
     #[must_use]
     pub fn watch(&self) -> &Watch {
         &self.watch
-    }
-
-    /// Where the admin server listens.
-    #[must_use]
-    pub fn admin_addr(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().map(Admin::local_addr)
     }
 
     /// Obeys orders until one says stop, then stops.
@@ -183,16 +218,26 @@ impl Daemon {
             match order {
                 Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Order::Reload) => {
-                    log::warn!("this build cannot read its configuration again while it runs: restart it");
+                    log::warn!(
+                        "this build cannot read its configuration again while it runs: restart it"
+                    );
                 }
                 // A hanging disk is a reason to be restarted; a full one is not.
-                Err(RecvTimeoutError::Timeout) if self.store.hangs() => {}
+                Err(RecvTimeoutError::Timeout) if self.disk_hangs() => {}
                 Err(RecvTimeoutError::Timeout) => self.notify.alive(),
             }
         }
         log::info!("stopping");
         self.notify.stopping();
         self.stop()
+    }
+
+    /// Whether a commit has been in progress for longer than anybody waits for one.
+    fn disk_hangs(&self) -> bool {
+        let busy_since = self.store.health().busy_since;
+        busy_since.is_some_and(|since| {
+            self.clock.now().saturating_duration_since(since) > self.limits.store_wait
+        })
     }
 
     /// Intake first, then runs, deliveries, admin server, store.
@@ -202,9 +247,6 @@ impl Daemon {
             self.watch.channel_state(name, ChannelState::Stopped, None);
         }
         let cut = self.engine.stop();
-        if let Some(admin) = self.admin.take() {
-            admin.stop();
-        }
         self.stop.raise();
         for thread in self.threads.drain(..) {
             // A panic there was reported by the panic hook.
@@ -214,7 +256,11 @@ impl Daemon {
         log::info!(cut_runs = cut, inbox = left.inbox_open, outbox = left.outbox_open, durable = self.store.health().durable; "stopped");
         let abandoned = !self.store.health().durable && left.inbox_open + left.outbox_open > 0;
         self.store.close();
-        if abandoned { Ended::Abandoned } else { Ended::Stopped }
+        if abandoned {
+            Ended::Abandoned
+        } else {
+            Ended::Stopped
+        }
     }
 }
 

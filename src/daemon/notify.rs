@@ -27,9 +27,13 @@ impl Notify {
             Some((socket, address))
         });
         let number = |name: &str| variable(name)?.to_str()?.parse::<u64>().ok();
-        let ours = variable("WATCHDOG_PID").is_none() || number("WATCHDOG_PID") == Some(own_pid.into());
+        let ours =
+            variable("WATCHDOG_PID").is_none() || number("WATCHDOG_PID") == Some(own_pid.into());
         let watchdog = number("WATCHDOG_USEC").filter(|usec| ours && *usec > 0);
-        Notify { line, watchdog: watchdog.map(Duration::from_micros) }
+        Notify {
+            line,
+            watchdog: watchdog.map(Duration::from_micros),
+        }
     }
 
     /// How often systemd wants a sign of life: half of its limit. `None` when it wants none.

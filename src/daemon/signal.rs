@@ -25,7 +25,11 @@ pub fn listen(orders: Sender<Order>) -> std::io::Result<()> {
                 std::process::exit(1);
             }
             stopping |= signal != SIGHUP;
-            let order = if signal == SIGHUP { Order::Reload } else { Order::Stop };
+            let order = if signal == SIGHUP {
+                Order::Reload
+            } else {
+                Order::Stop
+            };
             // Nobody listens any more: the daemon is on its way out, a second signal still counts.
             let _ = orders.send(order);
         }

@@ -11,6 +11,9 @@ pub struct Limits {
     pub waiting_per_conversation: u32,
     /// Unfinished inbox rows; beyond it channels hold back (contract 3).
     pub inbox_rows: u32,
+    /// Undelivered outbox rows; beyond it channels hold back as with a full inbox, so that a
+    /// receiver that is away for long fills no disk.
+    pub outbox_rows: u32,
     /// Bytes of one message's text (contract 3).
     pub text_bytes: usize,
     /// Attempts at one message before it is set aside (contract 3).
@@ -131,6 +134,7 @@ impl Default for Limits {
         Limits {
             waiting_per_conversation: 20,
             inbox_rows: 1000,
+            outbox_rows: 10_000,
             text_bytes: 64 * 1024,
             attempts: 3,
             finished_rows_kept: hours(7 * 24),

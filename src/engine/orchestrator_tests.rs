@@ -415,6 +415,28 @@ fn giving_the_question_up_ends_all() {
 }
 
 #[test]
+fn giving_the_question_up_does_not_wait_for_one_that_is_deaf() {
+    let (begun, ended, committed) = (gate(), gate(), gate());
+    let stage = Stage::new(&[
+        (0, Does::Hang(begun.clone(), ended)),
+        (1, Does::Deaf(committed.clone())),
+    ]);
+    std::thread::scope(|scope| {
+        let decided = scope.spawn(|| {
+            stage.answer(|decision| {
+                committed.pass();
+                decision
+            })
+        });
+        assert!(begun.wait(1));
+        stage.cancel.raise();
+        let decision = decided.join().unwrap();
+        assert_eq!(decision.won, None);
+        assert_eq!(decision.failures[1].1.kind, FailureKind::Cancelled);
+    });
+}
+
+#[test]
 fn at_the_deadline_the_best_of_what_is_there_is_sent() {
     let committed = gate();
     let mut stage = Stage::new(&[

@@ -64,15 +64,17 @@ pub(super) fn recover(connection: &Connection) -> rusqlite::Result<u64> {
         .map(|rows| rows as u64)
 }
 
+/// The first unfinished message of a conversation.
+pub(super) const FIRST: &str =
+    "SELECT i.id, i.state, i.turn, t.session, i.sender_id, t.sender_name, t.text,
+            i.attachment, i.language, i.chat, i.reply_to, i.received_ms, i.attempts
+     FROM inbox i JOIN turns t ON t.id = i.turn
+     WHERE i.channel = ?1 AND i.conversation = ?2 AND i.state <= 1
+     ORDER BY i.id LIMIT 1";
+
 fn claim(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Option<Work>> {
     let first = tx
-        .prepare_cached(
-            "SELECT i.id, i.state, i.turn, t.session, i.sender_id, t.sender_name, t.text,
-                    i.attachment, i.language, i.chat, i.reply_to, i.received_ms, i.attempts
-             FROM inbox i JOIN turns t ON t.id = i.turn
-             WHERE i.channel = ?1 AND i.conversation = ?2 AND i.state <= 1
-             ORDER BY i.id LIMIT 1",
-        )?
+        .prepare_cached(FIRST)?
         .query_row(
             params![conversation.channel.as_str(), &*conversation.id],
             |row| {

@@ -56,7 +56,7 @@ pub enum Accepted {
         /// The id of the first.
         message_id: MessageId,
     },
-    /// The inbox has no room; nothing was stored.
+    /// The inbox (or the outbox behind it) has no room; nothing was stored.
     Full,
 }
 
@@ -75,12 +75,17 @@ pub(super) fn count_open(connection: &Connection) -> rusqlite::Result<i64> {
     })
 }
 
+/// Counts unfinished rows of a conversation. `state <= 1` stands as in the index `inbox_open`.
+pub(super) const WAITING: &str =
+    "SELECT count(*) FROM inbox WHERE channel = ?1 AND conversation = ?2 AND state <= 1";
+
+/// Finds a key.
+pub(super) const SAME_KEY: &str =
+    "SELECT id, received_ms FROM inbox WHERE channel = ?1 AND dedup = ?2";
+
 /// Unfinished rows of one conversation.
 pub(super) fn waiting(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<u32> {
-    tx.prepare_cached(
-        "SELECT count(*) FROM inbox WHERE channel = ?1 AND conversation = ?2 AND state <= 1",
-    )?
-    .query_row(
+    tx.prepare_cached(WAITING)?.query_row(
         params![conversation.channel.as_str(), &*conversation.id],
         |row| row.get(0),
     )
@@ -92,7 +97,7 @@ fn duplicate(tx: &Tx<'_>, inbound: &Inbound) -> rusqlite::Result<Option<i64>> {
         return Ok(None);
     };
     let known = tx
-        .prepare_cached("SELECT id, received_ms FROM inbox WHERE channel = ?1 AND dedup = ?2")?
+        .prepare_cached(SAME_KEY)?
         .query_row(params![inbound.conversation.channel.as_str(), key], |row| {
             Ok((row.get::<_, i64>(0)?, UnixMs(row.get(1)?)))
         })
@@ -120,7 +125,9 @@ fn accept(
             message_id: inbox_id(&tx.facts.epoch, row),
         });
     }
-    if tx.inbox_open() >= i64::from(limits.inbox_rows) {
+    if tx.inbox_open() >= i64::from(limits.inbox_rows)
+        || tx.outbox_open() >= i64::from(limits.outbox_rows)
+    {
         return Ok(Accepted::Full);
     }
     let before = waiting(tx, &inbound.conversation)?;

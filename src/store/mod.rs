@@ -323,10 +323,12 @@ impl Store {
     ///
     /// Blocks: for the writes that wait.
     pub fn close(&self) {
-        self.queue.close();
+        // Readers first: the last connection to close writes the log home, and two that close at
+        // the same moment each take the other for one that stays.
         if let Some(readers) = &self.readers {
             readers.close();
         }
+        self.queue.close();
         let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
             // Jobs' panics are contained; one of the thread itself has been printed already.

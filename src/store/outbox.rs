@@ -100,6 +100,16 @@ pub(super) fn queue(tx: &Tx<'_>, address: Address<'_>) -> rusqlite::Result<Outgo
     })
 }
 
+/// A queued row with its text.
+pub(super) const OUTGOING: &str =
+    "SELECT o.inbox, o.channel, o.conversation, t.role, t.sender_name, t.text, o.reply_to,
+            o.parts_sent, o.queued_ms, o.attempts
+     FROM outbox o JOIN turns t ON t.id = o.turn WHERE o.id = ?1 AND o.state = 0";
+
+/// The queued rows of a channel. `state = 0` stands as in the index `outbox_queued`.
+pub(super) const QUEUED: &str = "SELECT id, conversation, next_ms, attempts, queued_ms FROM outbox
+     WHERE channel = ?1 AND state = 0 AND id > ?2 ORDER BY id LIMIT ?3";
+
 /// A queued row as the channel needs it; none where it is finished or gone.
 pub(super) fn outgoing(
     connection: &Connection,
@@ -107,11 +117,7 @@ pub(super) fn outgoing(
     row: i64,
 ) -> rusqlite::Result<Option<Outgoing>> {
     connection
-        .prepare_cached(
-            "SELECT o.inbox, o.channel, o.conversation, t.role, t.sender_name, t.text, o.reply_to,
-                    o.parts_sent, o.queued_ms, o.attempts
-             FROM outbox o JOIN turns t ON t.id = o.turn WHERE o.id = ?1 AND o.state = 0",
-        )?
+        .prepare_cached(OUTGOING)?
         .query_row([row], |columns| {
             let channel = ChannelName::new(columns.get_ref(1)?.as_str()?);
             Ok(Outgoing {
@@ -168,10 +174,7 @@ impl Store {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.read(move |connection| {
             connection
-                .prepare_cached(
-                    "SELECT id, conversation, next_ms, attempts, queued_ms FROM outbox
-                     WHERE channel = ?1 AND state = 0 AND id > ?2 ORDER BY id LIMIT ?3",
-                )?
+                .prepare_cached(QUEUED)?
                 .query_map(params![channel.as_str(), after, limit], |row| {
                     Ok(Queued {
                         row: row.get(0)?,

@@ -60,7 +60,7 @@ impl Queue {
     pub(super) fn push(&self, job: Box<dyn Job>, until: Instant) -> Result<(), Refusal> {
         let mut state = self.with_room(until, |state| state.urgent.len())?;
         state.urgent.push_back(job);
-        self.wake(&state);
+        self.wake(&mut state);
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Queue {
         if state.lazy_due.is_none() {
             // The thread may sleep without an end: it must learn of the new moment.
             state.lazy_due = Some(Instant::now() + self.lazy_wait);
-            self.wake(&state);
+            self.wake(&mut state);
         }
         Ok(())
     }
@@ -106,8 +106,8 @@ impl Queue {
     }
 
     /// Wakes the store thread where it sleeps; a busy one looks by itself.
-    fn wake(&self, state: &State) {
-        if state.asleep {
+    fn wake(&self, state: &mut State) {
+        if std::mem::take(&mut state.asleep) {
             self.work.notify_one();
         }
     }

@@ -169,7 +169,7 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
 /// What a model may be shown of a conversation. A user's turn counts when a brain answered it or
 /// the operator has it; commands, failures and what is still open do not, nor do Korvun's own
 /// sentences. The expression of the order is that of the index `turns_order`.
-const HISTORY: &str =
+pub(super) const HISTORY: &str =
     "SELECT t.id, t.after, t.session, t.role, t.sender_name, t.text, t.at_ms, t.outcome
     FROM turns t
     WHERE t.channel = ?1 AND t.conversation = ?2 AND coalesce(t.after, t.id) < ?3

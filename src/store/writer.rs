@@ -75,6 +75,12 @@ impl Tx<'_> {
         self.inbox_open.get()
     }
 
+    /// Undelivered outbox rows, this transaction's included.
+    #[must_use]
+    pub fn outbox_open(&self) -> i64 {
+        self.outbox_open.get()
+    }
+
     /// Counts inbox rows that have been opened (or closed, where negative).
     pub(super) fn count_inbox(&self, rows: i64) {
         self.inbox_open.set(self.inbox_open.get() + rows);

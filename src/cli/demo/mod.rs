@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 
-use crate::base::clock::{Clock, Deadline, SystemClock};
+use crate::base::clock::{Clock, Deadline};
 use crate::base::random;
+use crate::base::secret::Redactor;
 use crate::base::sync::{spawn, Stop};
 use crate::base::text::printable;
 use crate::daemon::{load, signal, Daemon, Ended, Options};
@@ -47,22 +48,30 @@ enum Source {
 ///
 /// # Errors
 /// A sentence for the person at the terminal.
-pub fn run(say: &dyn Fn(&str)) -> Result<Ended, String> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+pub fn run(
+    redactor: &Redactor,
+    clock: Arc<dyn Clock>,
+    say: &dyn Fn(&str),
+) -> Result<Ended, String> {
     let limits = Limits::default();
     let wire = Wire::new(None, &limits, clock.clone());
-    let folder = Folder::new().map_err(|error| format!("cannot make a temporary folder: {error}"))?;
+    let folder =
+        Folder::new().map_err(|error| format!("cannot make a temporary folder: {error}"))?;
     let (posted, answers) = channel();
-    let sink = Sink::start(posted, &limits).map_err(|error| format!("cannot open a loopback port: {error}"))?;
+    let sink = Sink::start(posted, &limits)
+        .map_err(|error| format!("cannot open a loopback port: {error}"))?;
     let source = source(&wire, &limits, &*clock)?;
 
     let (webhook, admin) = (free(8090), free(2112));
     let token = random::hex::<16>();
     let file = folder.write("korvun.json", &config(&source, webhook, admin, sink.addr()))?;
     let env_file = folder.write("korvun.env", &format!("KORVUN_DEMO_TOKEN={token}\n"))?;
-    let redactor = crate::base::secret::Redactor::new();
-    let loaded = load::load(&file, Some(&env_file), &redactor).map_err(|problems| {
-        problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>().join("\n")
+    let loaded = load::load(&file, Some(&env_file), redactor).map_err(|problems| {
+        problems
+            .iter()
+            .map(|problem| problem.message.clone())
+            .collect::<Vec<_>>()
+            .join("\n")
     })?;
     let (orders_in, orders) = channel();
     signal::listen(orders_in).map_err(|error| format!("cannot listen for signals: {error}"))?;
@@ -125,11 +134,12 @@ fn ollama_models(wire: &Wire, limits: &Limits, clock: &dyn Clock) -> Option<Vec<
 
 /// The demonstration's configuration: the same kind of file that a real one is.
 fn config(source: &Source, webhook: SocketAddr, admin: SocketAddr, sink: SocketAddr) -> String {
-    let model = |name: &str, base_url: String| {
-        json!({ "provider": "ollama", "model_id": name, "locality": "local", "base_url": base_url })
-    };
+    let model = |name: &str, base_url: String| json!({ "provider": "ollama", "model_id": name, "locality": "local", "base_url": base_url });
     let models: Vec<Value> = match source {
-        Source::Ollama(names) => names.iter().map(|name| model(name, OLLAMA.to_owned())).collect(),
+        Source::Ollama(names) => names
+            .iter()
+            .map(|name| model(name, OLLAMA.to_owned()))
+            .collect(),
         Source::Script(script) => vec![model(model::NAME, format!("http://{}", script.addr()))],
     };
     let file = json!({
@@ -174,8 +184,11 @@ fn greeting(source: &Source, webhook: SocketAddr, admin: SocketAddr, token: &str
 
 /// The wanted loopback port where it is free, else any other.
 fn free(wanted: u16) -> SocketAddr {
-    let try_port = |port: u16| TcpListener::bind(("127.0.0.1", port)).and_then(|socket| socket.local_addr());
-    try_port(wanted).or_else(|_| try_port(0)).unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], wanted)))
+    let try_port =
+        |port: u16| TcpListener::bind(("127.0.0.1", port)).and_then(|socket| socket.local_addr());
+    try_port(wanted)
+        .or_else(|_| try_port(0))
+        .unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], wanted)))
 }
 
 /// Prints events and posted answers as they come, in a thread of its own.
@@ -206,14 +219,25 @@ fn told(event: &Event) -> String {
     let time = text("at").get(11..23).unwrap_or("");
     let what = match event.name {
         "message_received" => {
-            format!("message {} accepted: it is on disk, a power cut cannot lose it", text("message_id"))
+            format!(
+                "message {} accepted: it is on disk, a power cut cannot lose it",
+                text("message_id")
+            )
         }
         "run_finished" => format!(
             "brain {} {} in {} ms (model {}, policy {})",
-            text("brain"), text("outcome"), number("latency_ms"), text("model"), text("policy")
+            text("brain"),
+            text("outcome"),
+            number("latency_ms"),
+            text("model"),
+            text("policy")
         ),
         "reply_sent" => format!("answer {} delivered", text("message_id")),
-        "reply_failed" => format!("answer {} not delivered: {}", text("message_id"), text("reason")),
+        "reply_failed" => format!(
+            "answer {} not delivered: {}",
+            text("message_id"),
+            text("reason")
+        ),
         "channel_state" => format!("channel {} is {}", text("channel"), text("state")),
         other => other.replace('_', " "),
     };
@@ -233,7 +257,8 @@ impl Folder {
 
     fn write(&self, name: &str, text: &str) -> Result<std::path::PathBuf, String> {
         let path = self.0.join(name);
-        std::fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        std::fs::write(&path, text)
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         Ok(path)
     }
 }

@@ -24,7 +24,12 @@ impl Model {
     /// The operating system's, when it gives no port or thread.
     pub fn start(limits: &Limits) -> io::Result<Model> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        Ok(Model(Front::start("demo-model", listener, Arc::new(Script), limits)?))
+        Ok(Model(Front::start(
+            "demo-model",
+            listener,
+            Arc::new(Script),
+            limits,
+        )?))
     }
 
     /// Where it listens.
@@ -39,10 +44,13 @@ struct Script;
 impl Owner for Script {
     fn judge(&self, head: &Head, _ends: Ends) -> Verdict {
         match head.path() {
-            "/api/chat" | "/api/show" if head.method() == "POST" => {
-                Verdict::Accept { body_cap: 1024 * 1024 }
-            }
-            _ => Verdict::Refuse(Response::json(404, json!({ "error": "not found" }).to_string())),
+            "/api/chat" | "/api/show" if head.method() == "POST" => Verdict::Accept {
+                body_cap: 1024 * 1024,
+            },
+            _ => Verdict::Refuse(Response::json(
+                404,
+                json!({ "error": "not found" }).to_string(),
+            )),
         }
     }
 
@@ -68,8 +76,14 @@ fn answer(body: &Value) -> String {
     let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
     let said_by_user = |message: &&Value| message["role"] == "user";
     let last = messages.iter().rev().find(said_by_user);
-    let words = last.and_then(|message| message["content"].as_str()).unwrap_or("");
-    let earlier = messages.iter().filter(said_by_user).count().saturating_sub(1);
+    let words = last
+        .and_then(|message| message["content"].as_str())
+        .unwrap_or("");
+    let earlier = messages
+        .iter()
+        .filter(said_by_user)
+        .count()
+        .saturating_sub(1);
     let memory = match earlier {
         0 => "This is the first thing you say here.".to_owned(),
         1 => "I remember one thing you said before.".to_owned(),
@@ -93,7 +107,10 @@ mod tests {
             { "role": "user", "content": "two" },
         ]});
         let said = answer(&body);
-        assert!(said.contains("«two»") && said.contains("one thing you said before"), "{said}");
+        assert!(
+            said.contains("«two»") && said.contains("one thing you said before"),
+            "{said}"
+        );
         assert!(answer(&Value::Null).contains("«»"));
     }
 }

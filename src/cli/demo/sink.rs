@@ -38,7 +38,9 @@ struct Post(Mutex<Sender<Value>>);
 impl Owner for Post {
     fn judge(&self, head: &Head, _ends: Ends) -> Verdict {
         if head.method() == "POST" {
-            Verdict::Accept { body_cap: 1024 * 1024 }
+            Verdict::Accept {
+                body_cap: 1024 * 1024,
+            }
         } else {
             Verdict::Refuse(Response::new(405).with("Allow", "POST"))
         }
