@@ -17,7 +17,8 @@ use crate::base::sync::{spawn, Stop};
 use crate::config::plan::{Plan, Storage};
 use crate::config::secrets::Secrets;
 use crate::domain::limits::Limits;
-use crate::engine::{janitor, Engine};
+use crate::engine::janitor::Janitor;
+use crate::engine::Engine;
 use crate::net::http::Wire;
 use crate::store::{Place, Store};
 use crate::watch::board::ChannelState;
@@ -172,7 +173,7 @@ impl Daemon {
             let attached = self.engine.delivery().attach(name, channel.clone());
             attached.map_err(start_error)?;
         }
-        let unfinished = self.engine.resume().map_err(start_error)?;
+        let unfinished = self.engine.refill().map_err(start_error)?;
         for (name, channel) in &setup.channels {
             let intake = Arc::new(self.engine.clone());
             channel.start(intake).map_err(start_error)?;
@@ -190,11 +191,14 @@ impl Daemon {
         let lanes = self.engine.lanes().clone();
         let timer = spawn("lanes", SMALL_STACK, move || lanes.keep_time())?;
         self.threads.push(timer);
-        let (store, watch, clock) = (self.store.clone(), self.watch.clone(), self.clock.clone());
+        let janitor = Janitor {
+            engine: self.engine.clone(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            retention_days,
+        };
         let stop = self.stop.clone();
-        let janitor = spawn("janitor", SMALL_STACK, move || {
-            janitor::work(&store, &watch, &*clock, retention_days, &stop);
-        })?;
+        let janitor = spawn("janitor", SMALL_STACK, move || janitor.work(&stop))?;
         self.threads.push(janitor);
         Ok(())
     }

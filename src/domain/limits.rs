@@ -42,6 +42,8 @@ pub struct Limits {
     pub store_lazy: Duration,
     /// Read-only connections to the database: pages and runs seldom read more at once.
     pub store_readers: usize,
+    /// Bytes free on the store's disk below which `/readyz` warns: room for a day of messages and for clearing up.
+    pub disk_free_least: u64,
     /// How long a caller waits for the store before it is told that the store hangs.
     pub store_wait: Duration,
     /// Finished messages kept whole without storage, for those who repeat a key or ask by id.
@@ -148,6 +150,7 @@ impl Default for Limits {
             store_group: 128,
             store_lazy: Duration::from_millis(200),
             store_readers: 3,
+            disk_free_least: 64 * 1024 * 1024,
             store_wait: seconds(30),
             memory_messages: 256,
             memory_keys: 4096,
