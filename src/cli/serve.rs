@@ -37,7 +37,7 @@ pub fn run(typed: &Serve, style: Style) -> Exit {
     }
     match serve(loaded, clock) {
         Ok(Ended::Stopped) => Exit::Done,
-        Ok(Ended::Abandoned) => Exit::Failed,
+        Ok(Ended::Abandoned | Ended::Hurried) => Exit::Failed,
         Err(error) => {
             log::error!("{error}");
             Exit::Failed
@@ -62,7 +62,7 @@ fn serve(loaded: load::Loaded, clock: Arc<dyn Clock>) -> Result<Ended, StartErro
         limits,
         runtime_dir,
     })?;
-    Ok(daemon.serve(&orders))
+    Ok(daemon.serve(orders))
 }
 
 /// Starts the log on standard error as the environment asks for it, else at `level`.
