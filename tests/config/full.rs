@@ -11,6 +11,7 @@ use korvun::domain::brain::{
     Agent, Brain, Chats, Dispatch, Grant, HttpFetchCage, Locality, Memory, MemoryScope, Mode,
     Model, Persona, Policy, PolicyKind, ReadFileCage, Sensitivity, ToolLane, WebhookCallCage,
 };
+use korvun::domain::catalogue::Part;
 use serde_json::json;
 
 use super::plans::llama;
@@ -291,21 +292,28 @@ fn a_file_with_every_key_is_a_whole_plan() {
 
 #[test]
 fn what_this_build_lacks_is_named_with_its_place() {
-    let plan = checked(FULL).plan.expect("a plan");
+    let checked = checked(FULL);
+    let plan = checked.plan.expect("a plan");
     let missing: Vec<_> = korvun::config::missing::missing(&plan, &catalogue())
         .into_iter()
-        .map(|part| part.path)
+        .map(|part| (checked.places.of(&part.path), part.path))
+        .map(|((line, column), path)| (path, line, column))
         .collect();
-    assert_eq!(
-        missing,
-        [
-            "channels[0].type",
-            "channels[1].type",
-            "channels[2].webhook.signature",
-            "brains[1].agent",
-            "session",
-        ]
-    );
+    let expected = [
+        ("channels[0].type", 6, 14),
+        ("channels[1].type", 7, 14),
+        ("channels[2].webhook.signature", 12, 20),
+        ("brains[1].agent", 30, 15),
+        ("session", 54, 14),
+    ];
+    let expected = expected.map(|(path, line, column)| (path.to_owned(), line, column));
+    assert_eq!(missing, expected);
+    // A build that has agents names the tools and skills that it lacks; each has its place.
+    let mut later = catalogue();
+    later.lacks = &[Part::Skills];
+    for part in korvun::config::missing::missing(&plan, &later) {
+        assert_ne!(checked.places.of(&part.path), (0, 0), "{}", part.path);
+    }
 }
 
 #[test]

@@ -944,6 +944,22 @@ fn where_read_file_may_not_read() {
 }
 
 #[test]
+fn a_grant_may_name_a_channel_that_this_file_lacks() {
+    let piece = r#"{"name": "x", "sensitivity": "private", "models": [{"provider": "ollama", "model_id": "m", "locality": "local"}],
+        "agent": {"tools": ["time"], "governance": [{"tool": "time", "mode": "allow", "channels": ["discord", "console"]}]}}"#;
+    let text = super::whole(piece);
+    hold(
+        &text,
+        &checked(&text).problems,
+        &[(
+            "W brains[1].agent.governance[0].channels[0]",
+            "no channel `discord`",
+            "\"discord\"",
+        )],
+    );
+}
+
+#[test]
 fn routes() {
     table(
         FULL,
