@@ -1,6 +1,7 @@
 //! The integration tests, one crate.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod admin;
 mod cli;
 mod config;
 mod dependencies;

@@ -311,6 +311,24 @@ fn a_full_inbox_stores_nothing_more_but_still_knows_its_keys() {
 }
 
 #[test]
+fn a_full_outbox_holds_back_what_would_fill_it_more() {
+    let limits = Limits {
+        outbox_rows: 2,
+        ..Limits::default()
+    };
+    on_both(&limits, |store, _| {
+        let work = [begin(store, &said("a", "1")), begin(store, &said("b", "2"))];
+        let out = work.map(|work| answer(store, work.row, "x"));
+        assert_eq!(
+            accept(store, &said("c", "3"), Claim::IfIdle),
+            Accepted::Full
+        );
+        assert!(store.failed(out[0].row, "gone").expect("given up"));
+        begin(store, &said("c", "3"));
+    });
+}
+
+#[test]
 fn the_inbox_holds_a_thousand_unfinished_messages() {
     let store = Store::open(&Place::Memory, &Limits::default(), TestClock::new()).expect("opens");
     for n in 0..1000 {

@@ -1,14 +1,21 @@
 //! The one HTTP recipe: connections are kept and shared, one request can be given up without harm to
 //! the next, and a connection that died while it was idle costs nobody an answer.
 
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use korvun::base::clock::SystemClock;
+use korvun::base::sync::Stop;
 use korvun::domain::address::Shield;
+use korvun::domain::limits::Limits;
 use korvun::domain::url::Url;
 use korvun::net::cancel::Cancel;
 use korvun::net::error::HttpError;
-use korvun::net::http::{Client, Request, Resend, Response};
+use korvun::net::http::{Client, Request, Resend, Response, Wire};
+use korvun::net::names::Names;
 use serde_json::json;
 
 use crate::support::asking::{wire, within};
@@ -90,7 +97,7 @@ fn giving_up_a_request_ends_it_at_once_and_harms_no_other() {
                     json: Some(b"{ }"),
                     headers: &[],
                     bearer: None,
-                    deadline: within(Duration::from_secs(60)),
+                    deadline: within(Duration::from_secs(20)),
                     cancel: &theirs,
                     body_most: 1000,
                     resend: Resend::Once,
@@ -153,44 +160,35 @@ fn one_cancel_for_several_requests_gives_up_all_of_them() {
         until_seen(&server, 2);
         // A third one under the same cancel comes and goes, and must not untie the others.
         post(&client, &server, &cancel, Resend::Once).unwrap();
+        let raised = Instant::now();
         cancel.raise();
         for stuck in stuck {
             assert_eq!(stuck.join().unwrap().unwrap_err(), HttpError::Cancelled);
         }
+        assert!(
+            raised.elapsed() < Duration::from_secs(5),
+            "their sockets were closed"
+        );
     });
 }
 
 #[test]
 fn a_connection_that_died_while_idle_costs_no_answer() {
-    // It closes as the second request of its first connection comes in: no look at the socket beforehand can tell.
-    let server = ModelServer::start(|seen| {
-        if seen.connection == 0 && seen.header("content-length") == Some("3") {
-            Reply::Steps(Vec::new())
-        } else {
-            fine()
-        }
-    });
-    for (resend, expected) in [(Resend::Once, Ok(())), (Resend::Never, Err(()))] {
+    for (resend, answered, connections) in [(Resend::Once, true, 2), (Resend::Never, false, 1)] {
+        // It closes as the second request of its first connection comes in: no look at the socket
+        // beforehand can tell.
+        let asked = AtomicUsize::new(0);
+        let server = ModelServer::start(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+            1 => Reply::Steps(Vec::new()),
+            _ => fine(),
+        });
         let client = wire().client(Shield::Private);
-        let url = Url::parse(&server.url()).unwrap();
-        let before = server.connections();
-        let send = |json: &'static [u8]| {
-            client.send(&Request {
-                url: &url,
-                json: Some(json),
-                headers: &[],
-                bearer: None,
-                deadline: within(Duration::from_secs(20)),
-                cancel: &Cancel::new(),
-                body_most: 1000,
-                resend,
-            })
-        };
-        if before == 0 {
-            send(b"{}").unwrap();
-            let got = send(b"{ }").map(|_| ()).map_err(|_| ());
-            assert_eq!(got, expected);
-            assert_eq!(server.connections(), 2);
+        post(&client, &server, &Cancel::new(), resend).unwrap();
+        let result = post(&client, &server, &Cancel::new(), resend);
+        assert_eq!(result.is_ok(), answered);
+        assert_eq!(server.connections(), connections);
+        if let Err(error) = result {
+            assert!(matches!(error, HttpError::Connect(_)), "{error}");
         }
     }
 }
@@ -289,4 +287,84 @@ fn no_error_shows_a_query() {
         "{error}"
     );
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+}
+
+fn ask_for(wire: &Wire, url: &str, span: Duration) -> (Result<u16, HttpError>, Duration) {
+    let began = Instant::now();
+    let answer = wire.client(Shield::Private).send(&Request {
+        url: &Url::parse(url).unwrap(),
+        json: None,
+        headers: &[],
+        bearer: None,
+        deadline: within(span),
+        cancel: &Cancel::new(),
+        body_most: 1000,
+        resend: Resend::Once,
+    });
+    (answer.map(|answer| answer.status), began.elapsed())
+}
+
+/// A resolver that knows one name and hangs at every other.
+#[derive(Debug)]
+struct Hanging(Stop);
+
+impl Names for Hanging {
+    fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        if name != "here.test" {
+            let _ = self.0.wait(Duration::from_secs(60));
+        }
+        Ok(vec![IpAddr::from([127, 0, 0, 1])])
+    }
+}
+
+#[test]
+fn a_resolver_that_hangs_holds_a_call_no_longer_than_a_connection_may_take() {
+    let limits = Limits {
+        connect: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let stop = Stop::new();
+    let names = Arc::new(Hanging(stop.clone()));
+    let wire = Wire::with_names(None, &limits, Arc::new(SystemClock), names);
+    let server = ModelServer::start(|_| fine());
+    let port = server.addr().port();
+    let (slow, known) = (
+        format!("http://slow.test:{port}"),
+        format!("http://here.test:{port}"),
+    );
+    let (result, elapsed) = ask_for(&wire, &slow, Duration::from_secs(20));
+    assert!(
+        matches!(result, Err(HttpError::Connect(_))),
+        "may be tried again: {result:?}"
+    );
+    assert!(elapsed < Duration::from_secs(2), "{elapsed:?}");
+    let (result, elapsed) = ask_for(&wire, &slow, Duration::from_millis(100));
+    assert!(
+        matches!(result, Err(HttpError::Timeout(_))),
+        "its own time passed: {result:?}"
+    );
+    assert!(elapsed < Duration::from_secs(2), "{elapsed:?}");
+    assert_eq!(ask_for(&wire, &known, Duration::from_secs(20)).0, Ok(200));
+    stop.raise();
+}
+
+#[test]
+fn a_host_that_does_not_answer_the_connection_request_is_given_up_in_time() {
+    use rustix::net::{bind, getsockname, listen, socket, AddressFamily, SocketType};
+    // Nobody accepts here, and the queue holds one: further requests stay without an answer.
+    let full = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&full, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    listen(&full, 0).unwrap();
+    let addr = SocketAddr::try_from(getsockname(&full).unwrap()).unwrap();
+    let in_queue = TcpStream::connect(addr).unwrap();
+    let limits = Limits {
+        connect: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let wire = Wire::new(None, &limits, Arc::new(SystemClock));
+    let url = format!("http://{addr}");
+    let (result, elapsed) = ask_for(&wire, &url, Duration::from_secs(20));
+    assert!(matches!(result, Err(HttpError::Connect(_))), "{result:?}");
+    assert!(elapsed < Duration::from_secs(2), "{elapsed:?}");
+    drop(in_queue);
 }

@@ -1,6 +1,7 @@
 //! The whole daemon: what is opened in which order, and closed in which order, on one screen.
 
 pub mod assemble;
+pub mod desk;
 pub mod load;
 pub mod notify;
 pub mod signal;
@@ -12,18 +13,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use crate::admin::server::{self, Admin};
 use crate::base::clock::Clock;
 use crate::base::sync::{spawn, Stop};
 use crate::config::plan::{Plan, Storage};
 use crate::config::secrets::Secrets;
 use crate::domain::limits::Limits;
-use crate::engine::{janitor, Engine};
+use crate::engine::janitor::Janitor;
+use crate::engine::Engine;
 use crate::net::http::Wire;
 use crate::store::{Place, Store};
 use crate::watch::board::ChannelState;
 use crate::watch::Watch;
 
 use assemble::Writing;
+use desk::Desk;
 use notify::Notify;
 
 /// The stack of threads that wait most of the time and do little when they wake.
@@ -91,6 +95,7 @@ pub struct Daemon {
     engine: Engine,
     store: Arc<Store>,
     watch: Watch,
+    admin: Option<Admin>,
     notify: Notify,
     clock: Arc<dyn Clock>,
     limits: Limits,
@@ -150,17 +155,51 @@ impl Daemon {
             engine,
             store,
             watch,
+            admin: None,
             notify,
             clock,
             limits,
             stop: Stop::new(),
             threads: Vec::new(),
         };
-        if let Err(error) = daemon.open(retention_days) {
+        let admin = observability.enabled.then(|| server::Options {
+            allow_hosts: observability.allow_hosts.clone(),
+            token: admin_token,
+            backend: Arc::new(Desk::new(
+                daemon.engine.clone(),
+                daemon.store.clone(),
+                daemon.watch.clone(),
+                &daemon.limits,
+            )),
+            metrics: daemon.watch.metrics.clone(),
+            clock: daemon.clock.clone(),
+            runtime_dir,
+        });
+        let opened = daemon
+            .open_admin(admin, observability.addr)
+            .and_then(|()| daemon.open(retention_days));
+        if let Err(error) = opened {
             daemon.stop();
             return Err(error);
         }
         Ok(daemon)
+    }
+
+    fn open_admin(
+        &mut self,
+        options: Option<server::Options>,
+        addr: SocketAddr,
+    ) -> Result<(), StartError> {
+        let Some(options) = options else {
+            return Ok(());
+        };
+        let listener = listen(addr, "observability.addr")?;
+        let admin = Admin::start(listener, options, &self.limits);
+        self.admin = Some(
+            admin
+                .map_err(|error| start_error(format!("cannot start the admin server: {error}")))?,
+        );
+        Ok(())
     }
 
     /// Opens what `start` has built.
@@ -172,7 +211,7 @@ impl Daemon {
             let attached = self.engine.delivery().attach(name, channel.clone());
             attached.map_err(start_error)?;
         }
-        let unfinished = self.engine.resume().map_err(start_error)?;
+        let unfinished = self.engine.refill().map_err(start_error)?;
         for (name, channel) in &setup.channels {
             let intake = Arc::new(self.engine.clone());
             channel.start(intake).map_err(start_error)?;
@@ -190,11 +229,14 @@ impl Daemon {
         let lanes = self.engine.lanes().clone();
         let timer = spawn("lanes", SMALL_STACK, move || lanes.keep_time())?;
         self.threads.push(timer);
-        let (store, watch, clock) = (self.store.clone(), self.watch.clone(), self.clock.clone());
+        let janitor = Janitor {
+            engine: self.engine.clone(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            retention_days,
+        };
         let stop = self.stop.clone();
-        let janitor = spawn("janitor", SMALL_STACK, move || {
-            janitor::work(&store, &watch, &*clock, retention_days, &stop);
-        })?;
+        let janitor = spawn("janitor", SMALL_STACK, move || janitor.work(&stop))?;
         self.threads.push(janitor);
         Ok(())
     }
@@ -247,6 +289,9 @@ impl Daemon {
             self.watch.channel_state(name, ChannelState::Stopped, None);
         }
         let cut = self.engine.stop();
+        if let Some(admin) = self.admin.take() {
+            admin.stop();
+        }
         self.stop.raise();
         for thread in self.threads.drain(..) {
             // A panic there was reported by the panic hook.

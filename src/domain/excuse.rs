@@ -316,6 +316,19 @@ mod tests {
             (vec![with(Refused, Some(302), false)], Excuse::NotSetUp),
             (vec![plain(Shield)], Excuse::NotSetUp),
             (vec![plain(ToolsUnsupported)], Excuse::NotSetUp),
+            // Each before the next one down.
+            (
+                vec![with(Connect, None, true), plain(Refused)],
+                Excuse::Refused,
+            ),
+            (
+                vec![plain(Rate), with(Connect, None, true)],
+                Excuse::ModelStarting,
+            ),
+            (vec![plain(Timeout), plain(Rate)], Excuse::Overloaded),
+            (vec![plain(Empty), plain(Timeout)], Excuse::TooLate),
+            (vec![plain(Connect), plain(Empty)], Excuse::NoWords),
+            (vec![plain(Quota), plain(Connect)], Excuse::Unreachable),
             (vec![plain(Auth), plain(Connect)], Excuse::Unreachable),
             (vec![plain(Auth), plain(Quota)], Excuse::Quota),
             (

@@ -11,6 +11,9 @@ pub struct Limits {
     pub waiting_per_conversation: u32,
     /// Unfinished inbox rows; beyond it channels hold back (contract 3).
     pub inbox_rows: u32,
+    /// Undelivered outbox rows; beyond it channels hold back as with a full inbox, so that a
+    /// receiver that is away for long fills no disk.
+    pub outbox_rows: u32,
     /// Bytes of one message's text (contract 3).
     pub text_bytes: usize,
     /// Attempts at one message before it is set aside (contract 3).
@@ -39,6 +42,8 @@ pub struct Limits {
     pub store_lazy: Duration,
     /// Read-only connections to the database: pages and runs seldom read more at once.
     pub store_readers: usize,
+    /// Bytes free on the store's disk below which `/readyz` warns: room for a day of messages and for clearing up.
+    pub disk_free_least: u64,
     /// How long a caller waits for the store before it is told that the store hangs.
     pub store_wait: Duration,
     /// Finished messages kept whole without storage, for those who repeat a key or ask by id.
@@ -131,6 +136,7 @@ impl Default for Limits {
         Limits {
             waiting_per_conversation: 20,
             inbox_rows: 1000,
+            outbox_rows: 10_000,
             text_bytes: 64 * 1024,
             attempts: 3,
             finished_rows_kept: hours(7 * 24),
@@ -144,6 +150,7 @@ impl Default for Limits {
             store_group: 128,
             store_lazy: Duration::from_millis(200),
             store_readers: 3,
+            disk_free_least: 64 * 1024 * 1024,
             store_wait: seconds(30),
             memory_messages: 256,
             memory_keys: 4096,

@@ -130,7 +130,7 @@ fn tool_calls_are_noise_where_there_are_no_tools() {
     }
 }
 
-/// Each row repeated to a mebibyte. A scan that starts over at every opening would take hours.
+/// Each row repeated to half a mebibyte. A scan that starts over at every opening would take hours.
 #[test]
 fn hostile_text_takes_time_by_its_length() {
     let started = Instant::now();
@@ -156,7 +156,7 @@ fn hostile_text_takes_time_by_its_length() {
         "<think>\u{1f600}",
         "[THINK",
     ] {
-        let _ = strip(&row.repeat((1 << 20) / row.len()));
+        let _ = strip(&row.repeat((1 << 19) / row.len()));
     }
     let ladder: String = (1..1400).map(|n| format!("{} ", "`".repeat(n))).collect();
     let _ = strip(&ladder);

@@ -2,7 +2,7 @@
 //! not held and hand it to the channel. What to do after a failure is decided in `domain::delivery`,
 //! who is next in `domain::schedule`; the rows themselves stay in the store until they are due.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -50,6 +50,8 @@ struct LineState {
     schedule: Schedule<Conversation>,
     stopping: bool,
     working: usize,
+    /// Rows that ended while the outbox is being read; `None` while it is not.
+    done_while_reading: Option<BTreeSet<Row>>,
 }
 
 /// Why a channel's delivery could not be taken up.
@@ -108,6 +110,7 @@ impl Delivery {
                 schedule: Schedule::new(self.limits.delivery_scheduled),
                 stopping: false,
                 working: 0,
+                done_while_reading: None,
             }),
             changed: Condvar::new(),
         });
@@ -139,6 +142,35 @@ impl Delivery {
         }
     }
 
+    /// Reads the outbox again where it holds more than is scheduled; `open` is all that it holds.
+    ///
+    /// Blocks: for a few reads of the store.
+    ///
+    /// # Errors
+    /// The store's, when it cannot be read.
+    pub fn refill(&self, open: u64) -> Result<(), StoreError> {
+        let lines: Vec<Arc<Line>> = lock(&self.lines).values().cloned().collect();
+        let scheduled: usize = lines
+            .iter()
+            .map(|line| lock(&line.state).schedule.len())
+            .sum();
+        if open <= scheduled as u64 {
+            return Ok(());
+        }
+        for line in &lines {
+            self.load(line)?;
+            line.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// How many rows of a channel wait for delivery, as far as they are scheduled.
+    #[must_use]
+    pub fn queued(&self, name: &ChannelName) -> u64 {
+        let line = lock(&self.lines).get(name).cloned();
+        line.map_or(0, |line| lock(&line.state).schedule.len() as u64)
+    }
+
     /// Ends delivery: what is in flight may go on until `deadline`, the rest stays in the outbox.
     ///
     /// Blocks: until `deadline`, and then for as long as a cut connection takes to be noticed.
@@ -167,23 +199,36 @@ impl Delivery {
     }
 
     /// Reads undelivered rows, those that are scheduled already among them, up to the schedule's size.
+    /// A row that is delivered meanwhile is not taken up again: its mark is either committed before
+    /// the reading, or the row is remembered while the reading goes on.
     fn load(&self, line: &Line) -> Result<(), StoreError> {
+        {
+            let mut state = lock(&line.state);
+            if state.done_while_reading.is_some() {
+                return Ok(());
+            }
+            state.done_while_reading = Some(BTreeSet::new());
+        }
         let most = self.limits.delivery_scheduled;
-        let heads = self.store.queued(&line.name, 0, most + 1)?;
-        let rest = if heads.len() > most {
+        let read = self.store.write(|_| Ok(()));
+        let read = read.and_then(|()| self.store.queued(&line.name, 0, most + 1));
+        let now = self.clock.unix();
+        let mut state = lock(&line.state);
+        let done = state.done_while_reading.take().unwrap_or_default();
+        let read = read?;
+        let rest = if read.len() > most {
             Rest::More
         } else {
             Rest::None
         };
-        let now = self.clock.unix();
-        let rows = heads.into_iter().map(|head| {
-            (
-                head.row,
-                head.conversation,
-                due_of_stored(head.next_at, now, &self.limits),
-            )
-        });
-        lock(&line.state).schedule.load(rows, rest);
+        let rows = read
+            .into_iter()
+            .filter(|queued| !done.contains(&queued.row))
+            .map(|queued| {
+                let due = due_of_stored(queued.next_at, now, &self.limits);
+                (queued.row, queued.conversation, due)
+            });
+        state.schedule.load(rows, rest);
         Ok(())
     }
 
@@ -197,7 +242,12 @@ impl Delivery {
             let mut state = lock(&line.state);
             state.working -= 1;
             match at {
-                None => state.schedule.done(row),
+                None => {
+                    state.schedule.done(row);
+                    if let Some(done) = &mut state.done_while_reading {
+                        done.insert(row);
+                    }
+                }
                 Some(at) => state.schedule.retry(row, at),
             }
             // Not for each row that goes: one reading brings in half a schedule.

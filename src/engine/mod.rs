@@ -42,7 +42,7 @@ struct Parts {
 }
 
 impl Engine {
-    /// An engine over an open store. It takes messages at once; [`Engine::resume`] takes up what
+    /// An engine over an open store. It takes messages at once; [`Engine::refill`] takes up what
     /// an earlier process left.
     #[must_use]
     pub fn new(
@@ -99,11 +99,15 @@ impl Engine {
         &self.0.lanes
     }
 
-    /// Queues the messages that an earlier process accepted and did not finish.
+    /// Queues every unfinished message and schedules every undelivered one that is not known yet:
+    /// what an earlier process left, and what a hanging store committed after its caller had gone.
+    /// Says how many conversations have something to do.
+    ///
+    /// Blocks: for a few reads of the store.
     ///
     /// # Errors
-    /// The store's, when they cannot be read.
-    pub fn resume(&self) -> Result<usize, StoreError> {
+    /// The store's, when it cannot be read.
+    pub fn refill(&self) -> Result<usize, StoreError> {
         let setup = self.setup();
         let open = self.0.store.open_conversations()?;
         for (conversation, _) in &open {
@@ -111,6 +115,7 @@ impl Engine {
                 .lanes
                 .queue(conversation, &setup.needs_of(conversation));
         }
+        self.0.delivery.refill(self.0.store.counts().outbox_open)?;
         Ok(open.len())
     }
 

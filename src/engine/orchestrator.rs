@@ -6,7 +6,6 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
-use std::thread::Scope;
 use std::time::Duration;
 
 use crate::base::clock::{Clock, Deadline};
@@ -227,7 +226,7 @@ type Answers = Receiver<(usize, Result<Completion, Failure>)>;
 
 /// Starts one thread for each model.
 fn fan_out<'scope, 'env>(
-    scope: &'scope Scope<'scope, 'env>,
+    scope: &'scope std::thread::Scope<'scope, 'env>,
     question: &'env Question<'env>,
     report: &'env (dyn Fn(&Report<'_>) + Sync),
     table: &mut Table,

@@ -430,7 +430,9 @@ fn giving_the_question_up_does_not_wait_for_one_that_is_deaf() {
         });
         assert!(begun.wait(1));
         stage.cancel.raise();
-        assert_eq!(decided.join().unwrap().won, None);
+        let decision = decided.join().unwrap();
+        assert_eq!(decision.won, None);
+        assert_eq!(decision.failures[1].1.kind, FailureKind::Cancelled);
     });
 }
 

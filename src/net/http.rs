@@ -205,8 +205,25 @@ impl Client {
             } else {
                 "GET"
             };
-            error.during(&format!("{verb} {}", request.url))
+            self.explained(error, request)
+                .during(&format!("{verb} {}", request.url))
         })
+    }
+
+    /// What an error means for this request: a connection that was not there when the request's own
+    /// time had passed is out of time, and a refusal may be for the secret in the clear.
+    fn explained(&self, error: HttpError, request: &Request<'_>) -> HttpError {
+        match error {
+            HttpError::Connect(detail) if request.deadline.passed(self.wire.0.clock.now()) => {
+                HttpError::Timeout(detail)
+            }
+            HttpError::Shield(detail) if self.shield == Shield::Open && in_the_clear(request) => {
+                HttpError::Shield(format!(
+                    "{detail}; over plain http a secret goes to private addresses only: use https"
+                ))
+            }
+            error => error,
+        }
     }
 
     fn attempt(&self, request: &Request<'_>, pool: Pool) -> Result<Response, Trouble> {
@@ -280,12 +297,15 @@ impl Client {
 
     /// The agent of the policy: a secret in the clear stays among private addresses.
     fn agent(&self, request: &Request<'_>) -> &Agent {
-        let in_the_clear = request.bearer.is_some() && !request.url.secure();
         match self.shield {
-            Shield::Open if !in_the_clear => &self.wire.0.open,
+            Shield::Open if !in_the_clear(request) => &self.wire.0.open,
             _ => &self.wire.0.private,
         }
     }
+}
+
+fn in_the_clear(request: &Request<'_>) -> bool {
+    request.bearer.is_some() && !request.url.secure()
 }
 
 /// An error, and whether another connection may do better.

@@ -101,16 +101,24 @@ impl Shielded {
     }
 
     fn log_mixed(&self, host: &str) {
-        let now = self.0.clock.unix();
-        {
-            let mut mixed = lock(&self.0.mixed);
-            mixed.retain(|_, at| now.since(*at) < MIXED_LOGGED_EVERY);
-            if mixed.contains_key(host) || mixed.len() >= MIXED_NAMES_MOST {
-                return;
-            }
-            mixed.insert(host.to_owned(), now);
+        if self.first_this_hour(host) {
+            log::warn!(
+                host, rule = "private_network_shield";
+                "the addresses of a name are mixed; those refused are never dialled"
+            );
         }
-        log::warn!(host, rule = "private_network_shield"; "the addresses of a name are mixed; those refused are never dialled");
+    }
+
+    /// Whether `host` was not logged within the hour; it is from now on.
+    fn first_this_hour(&self, host: &str) -> bool {
+        let now = self.0.clock.unix();
+        let mut mixed = lock(&self.0.mixed);
+        mixed.retain(|_, at| now.since(*at) < MIXED_LOGGED_EVERY);
+        if mixed.contains_key(host) || mixed.len() >= MIXED_NAMES_MOST {
+            return false;
+        }
+        mixed.insert(host.to_owned(), now);
+        true
     }
 }
 
@@ -227,5 +235,48 @@ fn told(address: SocketAddr, error: &io::Error) -> String {
             format!("{address}: no answer to the connection request")
         }
         _ => format!("{address}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::names::SystemNames;
+
+    /// Stands where it is set.
+    #[derive(Debug)]
+    struct Hands(Mutex<UnixMs>);
+
+    impl Clock for Hands {
+        fn unix(&self) -> UnixMs {
+            *lock(&self.0)
+        }
+
+        fn now(&self) -> Instant {
+            Instant::now()
+        }
+    }
+
+    #[test]
+    fn a_mixed_name_is_logged_once_an_hour() {
+        let clock = Arc::new(Hands(Mutex::new(UnixMs(0))));
+        let look_ups = LookUps::new(Arc::new(SystemNames), 1);
+        let shielded = Shielded::new(Shield::Private, look_ups, Tls::new(None), clock.clone());
+        for (minute, name, logged) in [
+            (0, "a", true),
+            (0, "a", false),
+            (1, "b", true),
+            (59, "a", false),
+            (60, "a", true),
+            (60, "b", false),
+            (61, "b", true),
+        ] {
+            *lock(&clock.0) = UnixMs(minute * 60_000);
+            assert_eq!(shielded.first_this_hour(name), logged, "{minute} {name}");
+        }
+        for number in 0..1000 {
+            let _ = shielded.first_this_hour(&number.to_string());
+        }
+        assert!(lock(&shielded.0.mixed).len() <= MIXED_NAMES_MOST);
     }
 }

@@ -62,7 +62,7 @@ impl Tls {
     /// Blocks: as long as reads and writes of `socket` do.
     ///
     /// # Errors
-    /// `Tls` with its trouble; `Connect` and `Timeout` where the socket failed.
+    /// `Tls` with its trouble; `Connect` where the socket failed or ran out of time.
     pub(super) fn open<S: Read + io::Write>(
         &self,
         host: &str,
@@ -95,7 +95,7 @@ pub(super) fn broken(error: &io::Error) -> HttpError {
         return trouble(error);
     }
     match error.kind() {
-        io::ErrorKind::TimedOut => HttpError::Timeout("the tls handshake took too long".into()),
+        io::ErrorKind::TimedOut => HttpError::Connect("the tls handshake took too long".into()),
         io::ErrorKind::UnexpectedEof => {
             HttpError::Connect("the server closed the connection during the tls handshake".into())
         }

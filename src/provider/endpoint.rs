@@ -339,3 +339,79 @@ fn text(body: &[u8]) -> String {
         text => text.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_error_body_is_understood_in_every_shape() {
+        for (body, text, code) in [
+            (json!({"error": "boom"}), "boom", None),
+            (
+                json!({"error": {"message": "boom", "code": 429}}),
+                "boom",
+                Some(429),
+            ),
+            (
+                json!({"error": {"message": "boom", "code": "503"}}),
+                "boom",
+                Some(503),
+            ),
+            (
+                json!({"error": {"message": "boom", "code": "rate"}}),
+                "boom",
+                None,
+            ),
+            (json!({"error": {"code": -1}}), "{\"code\":-1}", None),
+            (json!({"message": "boom"}), "boom", None),
+            (json!({"detail": "boom"}), "boom", None),
+            (json!({"error": ["a"]}), "[\"a\"]", None),
+            (json!(["boom"]), "[\"boom\"]", None),
+        ] {
+            let told = Told::read(body.to_string().as_bytes());
+            assert_eq!((told.text.as_str(), told.code), (text, code), "{body}");
+        }
+        assert_eq!(Told::read(b" \n").text, "(empty)");
+        assert_eq!(Told::read(b"<html>").text, "<html>");
+        assert_eq!(Told::read(&[0xff; 100_000]).text.chars().count(), READ_MOST);
+    }
+
+    #[test]
+    fn a_quota_is_told_from_a_rate() {
+        let billing =
+            "You exceeded your current quota, please check your plan and billing details.";
+        for (error, quota) in [
+            (json!({"code": "insufficient_quota", "message": "x"}), true),
+            (json!({"type": "insufficient_quota", "message": "x"}), true),
+            (json!({"type": "billing_not_active", "message": "x"}), true),
+            (json!({"status": "QUOTA_EXCEEDED", "message": "x"}), true),
+            (json!({"message": billing}), true),
+            (json!({"message": "Insufficient Balance"}), true),
+            (
+                json!({"message": format!("{billing} Please retry in 12s.")}),
+                false,
+            ),
+            (
+                json!({"code": "rate_limit_exceeded", "message": "Rate limit reached, try again in 7m"}),
+                false,
+            ),
+            (json!("slow down"), false),
+        ] {
+            assert_eq!(Told::of(&error).quota(), quota, "{error}");
+        }
+    }
+
+    #[test]
+    fn json_that_costs_too_much_is_not_parsed() {
+        let list = |values: usize| format!("{{\"a\":[{}0]}}", "0,".repeat(values));
+        assert!(parse(list(1000).as_bytes()).is_some());
+        assert!(parse(list(VALUES_MOST).as_bytes()).is_none());
+        let commas = format!("{{\"a\":\"{}\"}}", ",[{\\\",".repeat(VALUES_MOST));
+        assert!(
+            parse(commas.as_bytes()).is_some(),
+            "commas in a text cost nothing"
+        );
+    }
+}

@@ -1,24 +1,52 @@
-//! The kinds of provider as data: one descriptor each. Data only.
+//! The kinds of provider: what each is, as data, and how it is made. Opens nothing.
 
+use std::sync::Arc;
+
+use super::ollama::Ollama;
+use super::openai::OpenAi;
+use super::Provider;
+use crate::base::secret::Secret;
+use crate::domain::brain::{Model, Sensitivity};
 use crate::domain::catalogue::{Docs, Field, ProviderDescriptor, Shape, Stage};
+use crate::net::http::Wire;
+
+/// Makes the provider of one model of a brain of that sensitivity, with its key if it has one.
+pub type Constructor = fn(&Model, Sensitivity, Option<&Secret>, &Wire) -> Arc<dyn Provider>;
 
 /// One kind of provider that the catalogue offers.
 #[derive(Debug)]
 pub struct Kind {
     /// What it is, as data.
     pub descriptor: &'static ProviderDescriptor,
+    /// What makes one.
+    pub make: Constructor,
 }
 
-/// Every kind of provider. A new one is one line here.
+/// Every kind of provider. A new one is one entry here.
 pub const KINDS: &[Kind] = &[
     Kind {
         descriptor: &OLLAMA,
+        make: |model, sensitivity, key, wire| Arc::new(Ollama::new(model, sensitivity, key, wire)),
     },
-    Kind { descriptor: &GROQ },
+    Kind {
+        descriptor: &GROQ,
+        make: openai_style,
+    },
     Kind {
         descriptor: &OPENAI_COMPATIBLE,
+        make: openai_style,
     },
 ];
+
+/// The protocol that most servers speak.
+pub(super) fn openai_style(
+    model: &Model,
+    sensitivity: Sensitivity,
+    key: Option<&Secret>,
+    wire: &Wire,
+) -> Arc<dyn Provider> {
+    Arc::new(OpenAi::new(model, sensitivity, key, wire))
+}
 
 const KEY_EN: &str = "Name of the environment variable that holds the API key, sent as Bearer.";
 const KEY_ES: &str = "Nombre de la variable de entorno con la clave de API, enviada como Bearer.";

@@ -50,27 +50,6 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     fn warm_up(&self, deadline: Deadline, cancel: &Cancel) -> Result<(), Failure>;
 }
 
-/// Makes the provider of one model of a brain of that sensitivity. Opens nothing.
-pub type Constructor = fn(&Model, Sensitivity, Option<&Secret>, &Wire) -> Arc<dyn Provider>;
-
-/// The kinds of provider by their names in the configuration.
-pub const KINDS: [(&str, Constructor); 3] = [
-    ("ollama", |model, sensitivity, key, wire| {
-        Arc::new(ollama::Ollama::new(model, sensitivity, key, wire))
-    }),
-    ("groq", openai_style),
-    ("openai-compatible", openai_style),
-];
-
-fn openai_style(
-    model: &Model,
-    sensitivity: Sensitivity,
-    key: Option<&Secret>,
-    wire: &Wire,
-) -> Arc<dyn Provider> {
-    Arc::new(openai::OpenAi::new(model, sensitivity, key, wire))
-}
-
 /// The provider of one model of a brain of that sensitivity, by its kind; a kind that is not in
 /// the list (the configuration lets none through) speaks as most servers do. Opens nothing.
 #[must_use]
@@ -80,11 +59,11 @@ pub fn build(
     key: Option<&Secret>,
     wire: &Wire,
 ) -> Arc<dyn Provider> {
-    let kind = model.provider.as_str();
-    let make = KINDS
+    let name = model.provider.as_str();
+    let make = kinds::KINDS
         .iter()
-        .find(|(name, _)| *name == kind)
-        .map_or(openai_style as Constructor, |(_, make)| *make);
+        .find(|kind| kind.descriptor.name == name)
+        .map_or(kinds::openai_style as kinds::Constructor, |kind| kind.make);
     make(model, sensitivity, key, wire)
 }
 

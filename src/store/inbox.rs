@@ -56,7 +56,7 @@ pub enum Accepted {
         /// The id of the first.
         message_id: MessageId,
     },
-    /// The inbox has no room; nothing was stored.
+    /// The inbox (or the outbox behind it) has no room; nothing was stored.
     Full,
 }
 
@@ -125,7 +125,9 @@ fn accept(
             message_id: inbox_id(&tx.facts.epoch, row),
         });
     }
-    if tx.inbox_open() >= i64::from(limits.inbox_rows) {
+    if tx.inbox_open() >= i64::from(limits.inbox_rows)
+        || tx.outbox_open() >= i64::from(limits.outbox_rows)
+    {
         return Ok(Accepted::Full);
     }
     let before = waiting(tx, &inbound.conversation)?;

@@ -22,6 +22,7 @@ mod state;
 mod sweep;
 mod ticket;
 mod turns;
+mod tx;
 mod writer;
 
 use std::path::PathBuf;
@@ -43,7 +44,7 @@ pub use schema::inspect;
 pub use state::State;
 pub use sweep::Swept;
 pub use turns::{Audience, Turn, TurnOutcome};
-pub use writer::Tx;
+pub use tx::Tx;
 
 use crate::base::clock::{Clock, UnixMs};
 use crate::base::random;
@@ -53,7 +54,8 @@ use files::Files;
 use queue::{Queue, Refusal};
 use readers::Readers;
 use ticket::{Kind, Lazy, Ticket};
-use writer::{Facts, Pulse, Writer};
+use tx::Facts;
+use writer::{Pulse, Writer};
 
 /// Stack of the store thread: SQLite's deepest paths take some 100 KiB.
 const STACK_BYTES: usize = 512 * 1024;
@@ -323,10 +325,12 @@ impl Store {
     ///
     /// Blocks: for the writes that wait.
     pub fn close(&self) {
-        self.queue.close();
+        // Readers first: the last connection to close writes the log home, and two that close at
+        // the same moment each take the other for one that stays.
         if let Some(readers) = &self.readers {
             readers.close();
         }
+        self.queue.close();
         let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
             // Jobs' panics are contained; one of the thread itself has been printed already.

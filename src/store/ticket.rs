@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::error::StoreError;
-use super::writer::Tx;
+use super::tx::Tx;
 use crate::base::sync::lock;
 
 /// A write whose submitter waits for the answer.

@@ -3,10 +3,7 @@
 //! and the disk.
 
 use std::cell::Cell;
-use std::ops::Deref;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::PathBuf;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,35 +12,12 @@ use rusqlite::Connection;
 use super::error::StoreError;
 use super::queue::{Next, Queue};
 use super::ticket::{Job, Kind, Lazy};
-use crate::base::clock::{Clock, UnixMs};
+use super::tx::{Facts, Tx};
+use crate::base::clock::UnixMs;
 use crate::base::sync::lock;
-use crate::domain::limits::Limits;
 
 /// How often a store that has failed is tried again when nobody asks it for anything.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
-
-/// What does not change while the store is open.
-#[derive(Debug)]
-pub(super) struct Facts {
-    /// Makes message ids the database's own.
-    pub epoch: String,
-    /// The file; none in memory.
-    pub path: Option<PathBuf>,
-    /// All bounds.
-    pub limits: Limits,
-    /// The calendar.
-    pub clock: Arc<dyn Clock>,
-    /// Messages that have ended since the store was opened.
-    pub over: AtomicUsize,
-}
-
-impl Facts {
-    /// Names an error of SQLite.
-    pub(super) fn error(&self, error: &rusqlite::Error) -> StoreError {
-        let path = self.path.as_deref();
-        StoreError::sqlite(path.unwrap_or(std::path::Path::new(":memory:")), error)
-    }
-}
 
 /// How the store is, for those who watch it.
 #[derive(Clone, Debug, Default)]
@@ -55,43 +29,6 @@ pub(super) struct Pulse {
     pub inbox_open: i64,
     pub outbox_open: i64,
     pub lost: u64,
-}
-
-/// One job's view of the transaction: the connection, the moment, and the counts of open rows,
-/// which become everybody's with the commit.
-pub struct Tx<'a> {
-    connection: &'a Connection,
-    pub(super) facts: &'a Facts,
-    /// The moment of this write.
-    pub now: UnixMs,
-    inbox_open: Cell<i64>,
-    outbox_open: Cell<i64>,
-}
-
-impl Tx<'_> {
-    /// Unfinished inbox rows, this transaction's included.
-    #[must_use]
-    pub fn inbox_open(&self) -> i64 {
-        self.inbox_open.get()
-    }
-
-    /// Counts inbox rows that have been opened (or closed, where negative).
-    pub(super) fn count_inbox(&self, rows: i64) {
-        self.inbox_open.set(self.inbox_open.get() + rows);
-    }
-
-    /// Counts outbox rows that have been queued (or finished, where negative).
-    pub(super) fn count_outbox(&self, rows: i64) {
-        self.outbox_open.set(self.outbox_open.get() + rows);
-    }
-}
-
-impl Deref for Tx<'_> {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        self.connection
-    }
 }
 
 /// The store thread's own things.

@@ -267,14 +267,7 @@ fn child_on_a_full_disk() {
     );
 
     fs::remove_file(&filler).expect("room is made");
-    let until = Instant::now() + Duration::from_secs(30);
-    while store.health().error.is_some() {
-        assert!(
-            Instant::now() < until,
-            "it does not notice that there is room"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    heals(&store);
     begin(&store, &said("after", &text));
     assert_eq!(
         store
@@ -286,6 +279,25 @@ fn child_on_a_full_disk() {
         "the mark was kept"
     );
     assert_eq!(store.counts().marks_lost, 0);
+
+    // Once more with nothing at all to write: it looks for itself.
+    fs::write(&filler, vec![1; 1024 * 1024]).expect_err("no room for that");
+    let mut more = 0;
+    while store
+        .accept(
+            &said(&format!("more {more}"), &text),
+            Claim::IfIdle,
+            &busy(),
+        )
+        .is_ok()
+    {
+        more += 1;
+        assert!(more < 100, "the disk does not fill");
+    }
+    assert_eq!(store.health().error, Some(StoreError::Full));
+    fs::remove_file(&filler).expect("room is made");
+    heals(&store);
+    let accepted = accepted + more;
     drop(store);
     let store = open(&place.join("korvun.db"), &limits);
     assert_eq!(store.counts().inbox_open, accepted + 1);
@@ -293,6 +305,17 @@ fn child_on_a_full_disk() {
         .read(|connection| connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)))
         .expect("checked");
     assert_eq!(verdict, "ok");
+}
+
+fn heals(store: &Store) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while store.health().error.is_some() {
+        assert!(
+            Instant::now() < until,
+            "it does not notice that there is room"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -361,4 +384,76 @@ fn child_without_permission() {
         assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
         println!("{error}");
     }
+}
+
+#[test]
+fn a_sync_that_fails_is_named_and_what_was_refused_is_not_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let strace = |inject: &str| {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-o", "/dev/null"]).args([
+            "-e",
+            "trace=fsync,fdatasync",
+            "-e",
+            inject,
+        ]);
+        strace
+    };
+    let possible = strace("inject=fsync:error=EIO")
+        .arg("true")
+        .status()
+        .is_ok_and(|status| status.success());
+    if !possible {
+        let required = std::env::var("KORVUN_REQUIRE").is_ok_and(|parts| parts.contains("strace"));
+        assert!(!required, "strace is required here and does not work");
+        println!("skipped: strace is not there or may not trace");
+        return;
+    }
+    let status = strace("inject=fsync,fdatasync:error=EIO:when=15..17")
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", "store::faults::child_whose_syncs_fail"])
+        .arg("--nocapture")
+        .env("KORVUN_TEST_PLACE", folder.path())
+        .status()
+        .expect("the child starts");
+    assert!(status.success());
+}
+
+/// The child of the test above: its 15th to 17th sync fail.
+#[test]
+fn child_whose_syncs_fail() {
+    let Some(place) = place_of_child() else {
+        return;
+    };
+    let path = place.join("korvun.db");
+    let store = open(&path, &Limits::default());
+    let (mut told, mut failures) = (Vec::new(), 0);
+    for n in 0..40 {
+        let text = format!("message {n}");
+        match store.accept(&said(&n.to_string(), &text), Claim::No, &busy()) {
+            Ok(Accepted::New { .. }) => told.push(text),
+            Ok(other) => panic!("{other:?}"),
+            Err(StoreError::Io(why)) => {
+                println!("{why}");
+                failures += 1;
+                assert!(store.health().error.is_some());
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert_eq!((failures, told.len()), (3, 37));
+    assert_eq!(store.health().error, None);
+    let texts = |store: &Store| -> Vec<String> {
+        store
+            .read(|connection| {
+                connection
+                    .prepare("SELECT text FROM turns ORDER BY id")?
+                    .query_map([], |row| row.get(0))?
+                    .collect()
+            })
+            .expect("read")
+    };
+    assert_eq!(texts(&store), told);
+    drop(store);
+    assert_eq!(texts(&open(&path, &Limits::default())), told);
 }

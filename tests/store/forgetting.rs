@@ -122,6 +122,7 @@ fn deleted_and_expired_text_is_in_no_byte_of_the_files() {
             );
         }
         // What is in work is not taken from under it.
+        assert!(!found(folder.path(), "MARK-b-NEW").is_empty());
         let out = answer(&store, unfinished.row, "buenas");
         assert!(store.outgoing(out.row).expect("read").is_some());
         assert!(store.health().error.is_none());

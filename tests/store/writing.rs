@@ -168,6 +168,8 @@ fn closing_commits_what_waits_and_lets_nothing_more_in() {
     assert_eq!(store.read(|_| Ok(())), Err(StoreError::Closed));
     store.write_later(|_| Ok(()));
     assert_eq!(store.counts().marks_lost, 1);
+    let log = folder.path().join("korvun.db-wal");
+    assert!(!log.exists(), "all is in the database itself");
     let store = open(&path, &patient());
     let state = store
         .message(&work.message_id)

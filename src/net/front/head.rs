@@ -355,7 +355,3 @@ fn wants_keep_alive(head: &Head) -> bool {
         Version::Http10 => says("keep-alive") && !says("close"),
     }
 }
-
-#[cfg(test)]
-#[path = "head_tests.rs"]
-mod tests;

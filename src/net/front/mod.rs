@@ -14,6 +14,7 @@ pub mod refusal;
 pub mod response;
 mod room;
 mod scan;
+mod serve;
 mod server;
 mod wire;
 

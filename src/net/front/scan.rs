@@ -67,3 +67,7 @@ impl Scan {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;

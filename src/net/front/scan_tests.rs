@@ -1,6 +1,6 @@
 //! Tables of heads: what is read, what waits, what is refused.
 
-use super::super::scan::Scan;
+use super::super::head::{Announced, Head};
 use super::*;
 
 /// Scans byte by byte and at once, both must agree; then parses.
