@@ -347,3 +347,43 @@ fn empty_values_are_absent_and_zeros_are_zeros() {
     assert_eq!(casa.agent.as_ref().expect("an agent").max_iterations, 5);
     assert_eq!(casa.agent.as_ref().expect("an agent").skills_body_budget, 0);
 }
+
+#[test]
+fn short_forms_get_the_defaults() {
+    let text = FULL
+        .replace(
+            r#"{"triggers": ["/nuevo"], "daily_at": "04:30", "idle_min": 90, "recall_max": 50}"#,
+            "{}",
+        )
+        .replace(
+            r#"{"scope": "brain", "max_notes": 5, "max_note_runes": 100, "budget_runes": 500}"#,
+            "{}",
+        )
+        .replace(", \"max_redirects\": 0", "")
+        .replace(", \"timeout_seconds\": 20", "")
+        .replace(", \"skills_body_budget\": 0", "");
+    let plan = checked(&text).plan.expect("a plan");
+    assert_eq!(
+        plan.session,
+        Some(Session {
+            triggers: vec!["/new".into(), "/reset".into()],
+            daily_at: None,
+            idle: None,
+            recall_max: 0,
+        })
+    );
+    let agent = plan.brains[1].agent.as_ref().expect("an agent");
+    assert_eq!(
+        agent.memory,
+        Some(Memory {
+            scope: MemoryScope::Conversation,
+            max_notes: 10,
+            max_note_runes: 200,
+            budget_runes: 2000,
+        })
+    );
+    let (fetch, call) = (agent.http_fetch.as_ref(), agent.webhook_call.as_ref());
+    assert_eq!(fetch.expect("a cage").max_redirects, 3);
+    assert_eq!(call.expect("a cage").timeout, Duration::from_secs(10));
+    assert_eq!(agent.skills_body_budget, 8192);
+}

@@ -757,6 +757,38 @@ fn privacy() {
 }
 
 #[test]
+fn a_private_brain_with_a_public_address_is_warned_of() {
+    for (address, warns) in [
+        ("127.0.0.1", false),
+        ("192.168.1.5", false),
+        ("[fd00::5]", false),
+        ("box.lan", false),
+        ("203.0.113.7", true),
+        ("[2001:db8::1]", true),
+    ] {
+        let text = changed(
+            LEAST,
+            "\"locality\": \"local\"",
+            &format!("\"locality\": \"local\", \"base_url\": \"http://{address}:11434\""),
+        );
+        match warns {
+            false => assert_eq!(checked(&text).problems, [], "{address}"),
+            true => hold(
+                &text,
+                &checked(&text).problems,
+                &[(
+                    "W brains[0].models[0].base_url",
+                    "sends nothing there",
+                    "\"http",
+                )],
+            ),
+        }
+        let public = changed(&text, "private", "public");
+        assert_eq!(checked(&public).problems, [], "{address}");
+    }
+}
+
+#[test]
 fn order_entries_for_absent_providers() {
     table(
         LEAST,
@@ -1242,6 +1274,7 @@ fn a_secret_in_place_of_a_name_is_refused_and_not_repeated() {
         for secret in [
             "\"12345:AAsecretsecret\"",
             "\"gsk-secretsecret\"",
+            "\"gsk_Ab1secretsecretAb1secretsecret\"",
             "\"1secretsecret\"",
             "\"${secretsecret}\"",
             "[\"secretsecret\"]",

@@ -8,6 +8,7 @@ use super::view::Object;
 use super::words::shown;
 use crate::config::json::{Node, Value};
 use crate::config::values;
+use crate::domain::address::is_private;
 use crate::domain::brain::{Dispatch, Locality, Model, Sensitivity, ToolLane};
 use crate::domain::ids::{Endpoint, ModelId, ProviderName};
 use crate::domain::privacy;
@@ -90,6 +91,15 @@ pub(super) fn model(view: &Object<'_>, around: &Around, uses: &mut Uses) -> Opti
     };
     if model.locality == Locality::Local && privacy::cloud(&model).is_some() {
         declared_local(view, around, &model);
+    }
+    if around.sensitivity == Some(Sensitivity::Private) && model.locality == Locality::Local {
+        if let Some(ip) = url.literal().filter(|ip| !is_private(*ip)) {
+            view.warning(
+                "base_url",
+                format!("{ip} is no private address: a private brain sends nothing there"),
+                "give an address of this machine or of your own network",
+            );
+        }
     }
     Some(model)
 }

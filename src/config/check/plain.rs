@@ -36,7 +36,7 @@ pub(super) fn plain(cx: &Context<'_>, shape: Shape, value: &Value<'_>) -> Result
             }
         }
         (Shape::Env, Value::Text(text)) => {
-            if values::is_env_name(text) {
+            if values::is_env_name(text) && !is_key_like(text) {
                 Ok(())
             } else {
                 Err(secret_like())
@@ -50,6 +50,15 @@ pub(super) fn plain(cx: &Context<'_>, shape: Shape, value: &Value<'_>) -> Result
             format!("write {}", expected(shape)),
         )),
     }
+}
+
+/// Whether a text that could be a name is the key itself: long, and capitals, small letters and
+/// digits mixed, as keys like `gsk_...` are. It would be repeated wherever the name is shown.
+fn is_key_like(text: &str) -> bool {
+    text.len() >= 32
+        && text.bytes().any(|b| b.is_ascii_uppercase())
+        && text.bytes().any(|b| b.is_ascii_lowercase())
+        && text.bytes().any(|b| b.is_ascii_digit())
 }
 
 fn secret_like() -> Words {
