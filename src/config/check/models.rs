@@ -12,6 +12,7 @@ use crate::domain::address::is_private;
 use crate::domain::brain::{Dispatch, Locality, Model, Sensitivity, ToolLane};
 use crate::domain::ids::{Endpoint, ModelId, ProviderName};
 use crate::domain::privacy;
+use crate::domain::url::Url;
 
 /// What a model takes over from what stands around it.
 pub(super) struct Around {
@@ -89,8 +90,14 @@ pub(super) fn model(view: &Object<'_>, around: &Around, uses: &mut Uses) -> Opti
         parallel: whole("parallel", if local { 1 } else { 8 })?,
         rank: 0,
     };
-    if model.locality == Locality::Local && privacy::cloud(&model).is_some() {
-        declared_local(view, around, &model);
+    whereabouts(view, around, &model, &url);
+    Some(model)
+}
+
+/// Holds what is declared of a model's place against what name and address tell.
+fn whereabouts(view: &Object<'_>, around: &Around, model: &Model, url: &Url) {
+    if model.locality == Locality::Local && privacy::cloud(model).is_some() {
+        declared_local(view, around, model);
     }
     if around.sensitivity == Some(Sensitivity::Private) && model.locality == Locality::Local {
         if let Some(ip) = url.literal().filter(|ip| !is_private(*ip)) {
@@ -101,7 +108,6 @@ pub(super) fn model(view: &Object<'_>, around: &Around, uses: &mut Uses) -> Opti
             );
         }
     }
-    Some(model)
 }
 
 /// A model that is declared local and certainly is not.

@@ -181,6 +181,23 @@ fn textual(cx: &Context<'_>, shape: Shape, text: &str) -> Result<(), Words> {
             format!("{} is not a duration", shown(text)),
             "numbers with units, such as 10m or 24h".into(),
         )),
+        Shape::SingleWord(most) => {
+            if text.chars().any(char::is_whitespace) {
+                refuse("more than one word", "a single word, such as /new")
+            } else if text.chars().count() > most {
+                refuse("too long a word", "shorten it")
+            } else {
+                Ok(())
+            }
+        }
+        _ => place(shape, text),
+    }
+}
+
+/// Judges a string that names a place: a URL, an address, a host, a file, a moment, a sender.
+fn place(shape: Shape, text: &str) -> Result<(), Words> {
+    let refuse = |message: &str, help: &str| Err((message.to_owned(), help.to_owned()));
+    match shape {
         Shape::UrlRoot => values::url_root(text)
             .map(drop)
             .map_err(|why| (why, "such as http://127.0.0.1:11434".into())),
@@ -228,15 +245,6 @@ fn textual(cx: &Context<'_>, shape: Shape, text: &str) -> Result<(), Words> {
             format!("{} is not a sender's id", shown(text)),
             "ids are numbers in quotes; the log shows the id of a sender who was not let in".into(),
         )),
-        Shape::SingleWord(most) => {
-            if text.chars().any(char::is_whitespace) {
-                refuse("more than one word", "a single word, such as /new")
-            } else if text.chars().count() > most {
-                refuse("too long a word", "shorten it")
-            } else {
-                Ok(())
-            }
-        }
         _ => Ok(()),
     }
 }
