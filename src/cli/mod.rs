@@ -5,6 +5,7 @@ pub mod check;
 pub mod command;
 mod demo;
 mod help;
+mod preflight;
 mod serve;
 pub mod status;
 pub mod style;
@@ -74,7 +75,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
             &format!("korvun {}\n", env!("CARGO_PKG_VERSION")),
             Exit::Done,
         ),
-        Command::Check(typed) => config_check(&typed, style, wish),
+        Command::Check(typed) => config_check(&typed, style),
         Command::Status(typed) => status(&typed, style),
         Command::Serve(serve) => serve::run(&serve, Style::of_stderr(wish)),
         Command::Demo => demo(Style::of_stderr(wish)),
@@ -98,19 +99,24 @@ fn demo(style: Style) -> Exit {
     }
 }
 
-fn config_check(typed: &command::Check, style: Style, wish: Wish) -> Exit {
-    if typed.reach == Reach::Preflight {
-        return not_yet(wish);
-    }
+fn config_check(typed: &command::Check, style: Style) -> Exit {
     let file = file_or_default(typed.file.as_deref());
-    let problems = match check::look(&file, typed.env_file.as_deref(), &catalogue()) {
-        Ok(checked) => checked.problems,
-        Err(problem) => vec![problem],
+    let env_file = typed.env_file.as_deref();
+    let catalogue = catalogue();
+    let (problems, tried) = match check::look(&file, env_file, &catalogue) {
+        Ok(checked) => {
+            let tried = match typed.reach {
+                Reach::Offline => Vec::new(),
+                Reach::Preflight => preflight::run(&checked, env_file, &catalogue),
+            };
+            (checked.problems, tried)
+        }
+        Err(problem) => (vec![problem], Vec::new()),
     };
     let report = check::Report {
         file: &file,
         problems: &problems,
-        tried: &[],
+        tried: &tried,
     };
     answer(&report.write(typed.form, style), report.exit())
 }
@@ -160,14 +166,6 @@ fn admin_address(config: Option<&Path>) -> Result<String, String> {
 
 fn file_or_default(typed: Option<&Path>) -> PathBuf {
     typed.map_or_else(|| PathBuf::from(DEFAULT_CONFIG), Path::to_path_buf)
-}
-
-fn not_yet(wish: Wish) -> Exit {
-    let usage = Usage {
-        problem: "this build does not have it yet".to_owned(),
-        help: "`korvun help` lists what it has".to_owned(),
-    };
-    complain(&usage, wish)
 }
 
 fn complain(usage: &Usage, wish: Wish) -> Exit {

@@ -297,10 +297,11 @@ impl Daemon {
             // A panic there was reported by the panic hook.
             let _ = thread.join();
         }
+        // Before the count: marks of what was sent wait for company in the store's queue.
+        self.store.close();
         let left = self.store.counts();
         log::info!(cut_runs = cut, inbox = left.inbox_open, outbox = left.outbox_open, durable = self.store.health().durable; "stopped");
         let abandoned = !self.store.health().durable && left.inbox_open + left.outbox_open > 0;
-        self.store.close();
         if abandoned {
             Ended::Abandoned
         } else {
