@@ -44,10 +44,6 @@ bench: ## measure speed and size of the release build beside what this machine i
 .PHONY: check
 check: fmt clippy doc dependencies floors msrv test ## everything that CI holds: run it before you push
 
-.PHONY: bench
-bench: ## measure what Korvun costs, beside what the box itself costs; fails when a bound is missed
-	$(CARGO) bench --locked --bench gateway
-
 .PHONY: fmt
 fmt: ## is every file formatted?
 	$(CARGO) fmt --check
