@@ -1,8 +1,8 @@
 //! The integration tests, one crate.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod cli;
 mod admin;
+mod cli;
 mod config;
 mod dependencies;
 mod documents;

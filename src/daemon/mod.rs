@@ -3,6 +3,7 @@
 pub mod assemble;
 pub mod load;
 pub mod notify;
+pub mod preflight;
 pub mod signal;
 
 use std::fmt;
