@@ -51,10 +51,9 @@ fn serve(loaded: load::Loaded, clock: Arc<dyn Clock>) -> Result<Ended, StartErro
     signal::listen(orders_in).map_err(|error| StartError {
         message: format!("cannot listen for signals: {error}"),
     })?;
-    let cert_file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let runtime_dir = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
     let daemon = Daemon::start(Options {
-        wire: Wire::new(cert_file, &limits, clock.clone()),
+        wire: wire(&limits, &clock),
         notify: Notify::new(&|name| std::env::var_os(name), std::process::id()),
         plan: loaded.plan,
         secrets: loaded.secrets,
@@ -63,6 +62,12 @@ fn serve(loaded: load::Loaded, clock: Arc<dyn Clock>) -> Result<Ended, StartErro
         runtime_dir,
     })?;
     Ok(daemon.serve(orders))
+}
+
+/// The way out as this process's environment says.
+pub fn wire(limits: &Limits, clock: &Arc<dyn Clock>) -> Wire {
+    let cert_file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    Wire::new(cert_file, limits, clock.clone())
 }
 
 /// Starts the log on standard error as the environment asks for it, else at `level`.

@@ -4,6 +4,7 @@ pub mod assemble;
 pub mod desk;
 pub mod load;
 pub mod notify;
+pub mod preflight;
 pub mod signal;
 
 use std::fmt;
