@@ -5,7 +5,6 @@ pub mod check;
 pub mod command;
 mod demo;
 mod help;
-mod preflight;
 mod serve;
 pub mod status;
 pub mod style;
@@ -104,15 +103,6 @@ fn demo(style: Style) -> Exit {
 
 fn config_check(typed: &command::Check, style: Style) -> Exit {
     let file = file_or_default(typed.file.as_deref());
-<<<<<<< HEAD
-    let env_file = typed.env_file.as_deref();
-    let catalogue = catalogue();
-    let (problems, tried) = match check::look(&file, env_file, &catalogue) {
-        Ok(checked) => {
-            let tried = match typed.reach {
-                Reach::Offline => Vec::new(),
-                Reach::Preflight => preflight::run(&checked, env_file, &catalogue),
-=======
     let catalogue = catalogue();
     let redactor = Redactor::new();
     let (mut problems, tried) = match check::look(&file, typed.env_file.as_deref(), &catalogue) {
@@ -127,7 +117,6 @@ fn config_check(typed: &command::Check, style: Style) -> Exit {
                     wire: &serve::wire(&Limits::default(), &(Arc::new(SystemClock) as _)),
                 }),
                 _ => Vec::new(),
->>>>>>> preflight
             };
             (checked.problems, tried)
         }
