@@ -468,6 +468,37 @@ fn a_planned_stop_gives_the_attempt_back_and_an_end_without_one_does_not() {
 }
 
 #[test]
+fn a_stop_asked_for_forgives_what_is_in_work_even_if_the_process_is_killed_then() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("korvun.db");
+    for life in 0..5 {
+        let store = open(&path, &Limits::default());
+        if life == 0 {
+            accept(&store, &said("c", "hola"), Claim::No);
+            accept(&store, &said("c", "behind"), Claim::No);
+        }
+        let work = store
+            .claim(&conversation("c"))
+            .expect("asked")
+            .expect("waits");
+        assert_eq!(
+            (work.attempt, work.text.as_str()),
+            (1, "hola"),
+            "life {life}"
+        );
+        assert_eq!(store.forgive().expect("forgiven"), [work.row]);
+        // Still in work: nobody else begins it, and its end is its end.
+        assert!(store.claim(&conversation("c")).expect("asked").is_none());
+        if life == 4 {
+            let closed = store
+                .finish(work.row, end(Outcome::Answered, Role::Assistant, "yes"))
+                .expect("finished");
+            assert!(matches!(closed, Finished::Closed { .. }));
+        }
+    }
+}
+
+#[test]
 fn history_shows_answered_exchanges_in_order_and_nothing_private_to_the_public() {
     on_both(&Limits::default(), |store, _| {
         let c = conversation("c");

@@ -45,6 +45,7 @@ impl Api {
             Err(miss) => missed(miss),
             Ok(Route::Ready) => self.ready(),
             Ok(Route::Metrics) => {
+                self.backend.measure();
                 let body = exposition::render(&self.metrics.snapshot(), &Process::read());
                 Response::new(200)
                     .with("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

@@ -238,6 +238,8 @@ mod tests {
             panic!("a fault in the backend")
         }
 
+        fn measure(&self) {}
+
         fn health(&self) -> Health {
             Health {
                 store_ok: true,

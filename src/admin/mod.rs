@@ -31,6 +31,9 @@ pub trait Backend: Send + Sync {
     /// Store and disk.
     fn health(&self) -> Health;
 
+    /// Brings gauges up to date that are only worth measuring when somebody looks.
+    fn measure(&self);
+
     /// Takes a message of the operator on the console conversation `id` (`BRAIN` or
     /// `BRAIN/NAME`). When this returns `Ok` it is committed.
     ///

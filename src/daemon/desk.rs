@@ -156,7 +156,9 @@ impl Backend for Desk {
 fn tool_support(model: &Model, provider: Option<&dyn Provider>) -> ToolSupport {
     match (
         model.tools,
-        provider.and_then(Provider::known).and_then(|facts| facts.tools),
+        provider
+            .and_then(Provider::known)
+            .and_then(|facts| facts.tools),
     ) {
         (ToolLane::Native, _) | (ToolLane::Auto, Some(true)) => ToolSupport::Native,
         (ToolLane::Text, _) | (ToolLane::Auto, Some(false)) => ToolSupport::Text,

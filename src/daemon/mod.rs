@@ -1,6 +1,7 @@
 //! The whole daemon: what is opened in which order, and closed in which order, on one screen.
 
 pub mod assemble;
+pub mod desk;
 pub mod load;
 pub mod notify;
 pub mod preflight;
@@ -13,6 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use crate::admin::server::{self, Admin};
 use crate::base::clock::Clock;
 use crate::base::sync::{spawn, Stop};
 use crate::config::plan::{Plan, Storage};
@@ -26,6 +28,7 @@ use crate::watch::board::ChannelState;
 use crate::watch::Watch;
 
 use assemble::Writing;
+use desk::Desk;
 use notify::Notify;
 
 /// The stack of threads that wait most of the time and do little when they wake.
@@ -93,6 +96,7 @@ pub struct Daemon {
     engine: Engine,
     store: Arc<Store>,
     watch: Watch,
+    admin: Option<Admin>,
     notify: Notify,
     clock: Arc<dyn Clock>,
     limits: Limits,
@@ -152,17 +156,51 @@ impl Daemon {
             engine,
             store,
             watch,
+            admin: None,
             notify,
             clock,
             limits,
             stop: Stop::new(),
             threads: Vec::new(),
         };
-        if let Err(error) = daemon.open(retention_days) {
+        let admin = observability.enabled.then(|| server::Options {
+            allow_hosts: observability.allow_hosts.clone(),
+            token: admin_token,
+            backend: Arc::new(Desk::new(
+                daemon.engine.clone(),
+                daemon.store.clone(),
+                daemon.watch.clone(),
+                &daemon.limits,
+            )),
+            metrics: daemon.watch.metrics.clone(),
+            clock: daemon.clock.clone(),
+            runtime_dir,
+        });
+        let opened = daemon
+            .open_admin(admin, observability.addr)
+            .and_then(|()| daemon.open(retention_days));
+        if let Err(error) = opened {
             daemon.stop();
             return Err(error);
         }
         Ok(daemon)
+    }
+
+    fn open_admin(
+        &mut self,
+        options: Option<server::Options>,
+        addr: SocketAddr,
+    ) -> Result<(), StartError> {
+        let Some(options) = options else {
+            return Ok(());
+        };
+        let listener = listen(addr, "observability.addr")?;
+        let admin = Admin::start(listener, options, &self.limits);
+        self.admin = Some(
+            admin
+                .map_err(|error| start_error(format!("cannot start the admin server: {error}")))?,
+        );
+        Ok(())
     }
 
     /// Opens what `start` has built.
@@ -252,15 +290,19 @@ impl Daemon {
             self.watch.channel_state(name, ChannelState::Stopped, None);
         }
         let cut = self.engine.stop();
+        if let Some(admin) = self.admin.take() {
+            admin.stop();
+        }
         self.stop.raise();
         for thread in self.threads.drain(..) {
             // A panic there was reported by the panic hook.
             let _ = thread.join();
         }
+        // Before the count: marks of what was sent wait for company in the store's queue.
+        self.store.close();
         let left = self.store.counts();
         log::info!(cut_runs = cut, inbox = left.inbox_open, outbox = left.outbox_open, durable = self.store.health().durable; "stopped");
         let abandoned = !self.store.health().durable && left.inbox_open + left.outbox_open > 0;
-        self.store.close();
         if abandoned {
             Ended::Abandoned
         } else {

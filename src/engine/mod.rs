@@ -8,11 +8,12 @@ pub mod orchestrator;
 mod run;
 pub mod setup;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::base::clock::{Clock, Deadline};
-use crate::base::sync::Stop;
+use crate::base::sync::{lock, Stop};
 use crate::channel::port::{Acceptance, Answer, Intake, Refusal};
 use crate::domain::excuse::Excuse;
 use crate::domain::ids::MessageId;
@@ -39,6 +40,8 @@ struct Parts {
     lanes: Lanes,
     delivery: Arc<Delivery>,
     stop: Stop,
+    /// Rows in work whose attempt has been given back already.
+    forgiven: Mutex<BTreeSet<i64>>,
 }
 
 impl Engine {
@@ -76,6 +79,7 @@ impl Engine {
                 lanes,
                 delivery,
                 stop: Stop::new(),
+                forgiven: Mutex::default(),
             }
         });
         Engine(parts)
@@ -120,13 +124,20 @@ impl Engine {
     }
 
     /// Stops: runs may go on for a while, then deliveries; what is left stays in the store. Says
-    /// how many runs were cut. The channels must have stopped taking messages before.
+    /// how many runs were cut. The channels must have stopped taking messages before. Attempts are
+    /// given back first: whoever asked for the stop may lose patience and kill the process.
     ///
     /// Blocks: for `limits.stop_runs` and `limits.stop_deliveries` at most, and the moment that
     /// cut connections take.
     pub fn stop(&self) -> usize {
         let parts = &self.0;
         parts.lanes.close();
+        match parts.store.forgive() {
+            Ok(rows) => lock(&parts.forgiven).extend(rows),
+            Err(error) => {
+                log::warn!(error = error.to_string().as_str(); "cannot give the attempts of messages in work back");
+            }
+        }
         let left = parts
             .lanes
             .drained(Deadline::after(Instant::now(), parts.limits.stop_runs));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::base::backoff::Backoff;
+use crate::base::sync::lock;
 use crate::domain::brain::Sensitivity;
 use crate::domain::completion::FailureKind;
 use crate::domain::excuse::Excuse;
@@ -343,7 +344,13 @@ impl Parts {
 
     /// A stop that was asked for has cut this run: its message and its attempt are given back.
     fn cut(&self, run: &Run<'_>) {
-        if let Err(error) = self.store.give_back(run.work.row) {
+        let row = run.work.row;
+        let back = if lock(&self.forgiven).contains(&row) {
+            self.store.put_back(row)
+        } else {
+            self.store.give_back(row)
+        };
+        if let Err(error) = back {
             log::warn!(message_id = run.work.message_id.as_str(), error = error.to_string().as_str(); "cannot give a message back to the inbox, the next start takes it up");
         }
         self.lanes.finish(run.ticket, false, run.needs);

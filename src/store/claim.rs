@@ -149,6 +149,24 @@ impl Store {
         self.write(move |tx| give_back(tx, row))
     }
 
+    /// Gives the attempts of all messages in work back and leaves them in work: a stop has been
+    /// asked for, and from now on the process may be ended at any moment for that. Says which.
+    ///
+    /// Blocks: as [`Store::write`].
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn forgive(&self) -> Result<Vec<i64>, StoreError> {
+        self.write(|tx| {
+            tx.prepare_cached(
+                "UPDATE inbox SET attempts = max(attempts - 1, 0) WHERE state <= 1 AND state = 1
+                 RETURNING id",
+            )?
+            .query_map([], |row| row.get(0))?
+            .collect()
+        })
+    }
+
     /// Sets a message in work back to waiting for another attempt: the one that failed stays
     /// counted. Says whether it was in work.
     ///
