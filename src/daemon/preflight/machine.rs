@@ -45,7 +45,7 @@ pub(super) fn trust(plan: &Plan, wire: &Wire) -> Option<Tried> {
 /// The database, looked at without a change; nothing without storage.
 pub(super) fn store(plan: &Plan) -> Option<Tried> {
     let path = &plan.storage.as_ref()?.path;
-    let name = format!("store {}", path.display());
+    let name = format!("storage {}", path.display());
     Some(match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => to_be_made(name, path),
         _ => match inspect(path) {
@@ -132,15 +132,15 @@ pub(super) fn ports(plan: &Plan) -> Vec<Tried> {
 }
 
 fn port(addr: SocketAddr, key: &str) -> Tried {
-    let name = format!("port {addr}");
+    let name = format!("{key} {addr}");
     let Err(error) = TcpListener::bind(addr) else {
-        return Tried::ok(name, format!("free ({key})"));
+        return Tried::ok(name, "free");
     };
-    let message = format!("cannot be opened ({key}): {error}");
+    let message = format!("cannot be opened: {error}");
     match error.kind() {
         ErrorKind::AddrInUse => Tried::warn(
             name,
-            format!("in use ({key})"),
+            "in use",
             "a running Korvun may hold it; if none runs, stop what does, or choose another",
         ),
         ErrorKind::AddrNotAvailable => Tried::failed(

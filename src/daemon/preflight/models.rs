@@ -147,6 +147,9 @@ fn seen(job: &Job<'_>, facts: &ModelFacts) -> Tried {
             "an Ollama of today tells; make sure that what answers there hands nothing on",
         );
     }
+    if let Some(tokens) = facts.context_tokens {
+        told.push(format!("context of {tokens} tokens"));
+    }
     told.push(
         match facts.tools {
             Some(true) => "can call tools",
@@ -161,9 +164,6 @@ fn seen(job: &Job<'_>, facts: &ModelFacts) -> Tried {
             "cannot call tools by itself",
             "leave \"tools\" out or say \"text\": then it is told of them in words",
         );
-    }
-    if let Some(tokens) = facts.context_tokens {
-        told.push(format!("context of {tokens} tokens"));
     }
     Tried::ok(name, told.join(", "))
 }

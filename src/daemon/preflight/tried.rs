@@ -5,7 +5,7 @@ use crate::base::secret::Redactor;
 /// One thing that a preflight tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// What, like `brain casa: ollama/llama3.2` or `port 127.0.0.1:8090`.
+    /// What, like `brain casa: ollama/llama3.2` or `webhook.bind 127.0.0.1:8090`.
     pub name: String,
     /// How it went.
     pub outcome: Outcome,
