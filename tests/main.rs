@@ -11,6 +11,7 @@ mod floors;
 mod front;
 mod install;
 mod lanes;
+mod preflight;
 mod provider_faults;
 mod providers;
 mod retries;
