@@ -352,7 +352,7 @@ fn a_preflight_tries_what_serve_would_need_and_changes_nothing() {
             .collect()
     };
     assert_eq!(code, Some(1), "{shown}");
-    assert_eq!(of("secrets"), ["ok"], "{shown}");
+    assert_eq!(of("secret HOOK"), ["ok"], "{shown}");
     assert_eq!(of("ollama/m"), ["ok", "failed"], "{shown}");
     assert_eq!(of("ollama/gone"), ["failed"], "{shown}");
     assert_eq!(of("groq/big"), ["ok"], "{shown}");
@@ -381,9 +381,7 @@ fn a_preflight_tries_what_serve_would_need_and_changes_nothing() {
 
     // Without the secret that is named, it says so; and the check without preflight does not look.
     let (code, checks) = preflight(folder.path(), "korvun.json", &[]);
-    let secret = checks
-        .iter()
-        .find(|(name, _)| name == "secret channels[0].token_env");
+    let secret = checks.iter().find(|(name, _)| name == "secret HOOK");
     assert_eq!(code, Some(1));
     assert_eq!(secret.unwrap().1["status"], "failed");
     assert!(korvun(folder.path(), &["config", "check"]).status.success());

@@ -5,7 +5,6 @@ pub mod check;
 pub mod command;
 mod demo;
 mod help;
-mod preflight;
 mod serve;
 pub mod status;
 pub mod style;
@@ -17,7 +16,10 @@ use std::sync::Arc;
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::secret::Redactor;
+use crate::config::secrets::Sources;
 use crate::daemon::load::catalogue;
+use crate::daemon::preflight::{self, Preflight};
+use crate::domain::limits::Limits;
 use command::{Command, Reach, Usage};
 use style::{Role, Style, Wish};
 
@@ -101,18 +103,30 @@ fn demo(style: Style) -> Exit {
 
 fn config_check(typed: &command::Check, style: Style) -> Exit {
     let file = file_or_default(typed.file.as_deref());
-    let env_file = typed.env_file.as_deref();
     let catalogue = catalogue();
-    let (problems, tried) = match check::look(&file, env_file, &catalogue) {
+    let redactor = Redactor::new();
+    let (mut problems, tried) = match check::look(&file, typed.env_file.as_deref(), &catalogue) {
         Ok(checked) => {
-            let tried = match typed.reach {
-                Reach::Offline => Vec::new(),
-                Reach::Preflight => preflight::run(&checked, env_file, &catalogue),
+            let tried = match (&checked.plan, typed.reach) {
+                (Some(plan), Reach::Preflight) => preflight::run(&Preflight {
+                    plan,
+                    places: &checked.places,
+                    catalogue: &catalogue,
+                    sources: &Sources::of_process(typed.env_file.as_deref()),
+                    redactor: &redactor,
+                    wire: &serve::wire(&Limits::default(), &(Arc::new(SystemClock) as _)),
+                }),
+                _ => Vec::new(),
             };
             (checked.problems, tried)
         }
         Err(problem) => (vec![problem], Vec::new()),
     };
+    for problem in &mut problems {
+        // The file itself may hold what a variable holds too.
+        problem.message = redactor.clean(&problem.message).into_owned();
+        problem.help = redactor.clean(&problem.help).into_owned();
+    }
     let report = check::Report {
         file: &file,
         problems: &problems,
