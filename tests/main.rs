@@ -11,6 +11,8 @@ mod floors;
 mod front;
 mod install;
 mod lanes;
+mod preflight;
+mod privacy;
 mod provider_faults;
 mod providers;
 mod retries;

@@ -94,7 +94,9 @@ pub fn busy() -> Excuse {
 }
 
 pub fn accept(store: &Store, inbound: &Inbound, claim: Claim) -> Accepted {
-    store.accept(inbound, claim, &busy()).expect("accepted")
+    store
+        .accept(inbound, claim, None, &busy())
+        .expect("accepted")
 }
 
 pub fn begin(store: &Store, inbound: &Inbound) -> Work {

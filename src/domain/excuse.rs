@@ -34,6 +34,8 @@ pub enum Excuse {
     NotSetUp,
     /// No brain answers here.
     NoRoute,
+    /// It was said to a private brain, and a public one is to answer now.
+    Moved,
     /// Given up after the last attempt.
     SetAside,
     /// Stands behind an answer that the model's length limit has cut.
@@ -89,6 +91,7 @@ impl Excuse {
             Excuse::Quota => "quota",
             Excuse::NotSetUp => "not_set_up",
             Excuse::NoRoute => "no_route",
+            Excuse::Moved => "moved",
             Excuse::SetAside => "set_aside",
             Excuse::CutMark => "cut",
         }
@@ -142,6 +145,10 @@ impl Excuse {
             Excuse::NoRoute => (
                 "I haven't been connected to a model here yet. Please tell whoever runs me.",
                 "Aquí todavía no me han conectado a ningún modelo. Avisa a quien me administra, por favor.",
+            ),
+            Excuse::Moved => (
+                "My setup changed while your message was waiting, so I haven't passed it on to the model that answers here now. Please send it again if you want that.",
+                "Mi configuración cambió mientras tu mensaje esperaba, así que no se lo he pasado al modelo que ahora responde aquí. Vuelve a enviarlo si quieres que lo haga.",
             ),
             Excuse::SetAside => (
                 "I tried to answer this several times and it went wrong, so I have put it aside. Whoever runs me can see it.",
@@ -260,6 +267,7 @@ mod tests {
             Excuse::Quota,
             Excuse::NotSetUp,
             Excuse::NoRoute,
+            Excuse::Moved,
             Excuse::SetAside,
             Excuse::CutMark,
         ];

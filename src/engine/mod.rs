@@ -183,7 +183,10 @@ impl Intake for Engine {
                 .map_or("Korvun", |live| live.shown_name())
                 .to_owned(),
         };
-        let accepted = parts.store.accept(&inbound, claim, &busy);
+        let meant_for = setup
+            .brain_of(&conversation)
+            .map(|live| run::audience_of(live));
+        let accepted = parts.store.accept(&inbound, claim, meant_for, &busy);
         let mut work = None;
         let mut waits = false;
         let answer = match accepted {

@@ -108,6 +108,13 @@ impl Parts {
         if overdue {
             return self.excuse(run, Some(live), Excuse::TooLate);
         }
+        if (work.meant_for, audience_of(live)) == (Some(Audience::Private), Audience::Public) {
+            log::warn!(
+                message_id = work.message_id.as_str(), brain = live.brain.name.as_str();
+                "message was said to a private brain and is not passed on to a public one"
+            );
+            return self.excuse(run, Some(live), Excuse::Moved);
+        }
         match self.prompt(live, work) {
             Ok(prompt) => self.ask(run, live, &prompt),
             Err(error) => {
@@ -384,7 +391,8 @@ impl Parts {
 }
 
 /// For whom what a brain had is fit.
-fn audience_of(live: &LiveBrain) -> Audience {
+/// For whom the words said to a brain are fit.
+pub(super) fn audience_of(live: &LiveBrain) -> Audience {
     match live.brain.sensitivity {
         Sensitivity::Public => Audience::Public,
         Sensitivity::Private => Audience::Private,

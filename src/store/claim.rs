@@ -7,6 +7,7 @@ use super::error::StoreError;
 use super::ids::inbox_id;
 use super::state::State;
 use super::ticket::Lazy;
+use super::turns::Audience;
 use super::{Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::ids::{ChannelName, Conversation, MessageId};
@@ -41,6 +42,8 @@ pub struct Work {
     pub reply_to: Option<String>,
     /// When it was accepted.
     pub received_at: UnixMs,
+    /// The audience of the brain that it was said to, where there was one.
+    pub meant_for: Option<Audience>,
     /// Which attempt this is, from 1; already committed.
     pub attempt: u32,
 }
@@ -67,7 +70,7 @@ pub(super) fn recover(connection: &Connection) -> rusqlite::Result<u64> {
 /// The first unfinished message of a conversation.
 pub(super) const FIRST: &str =
     "SELECT i.id, i.state, i.turn, t.session, i.sender_id, t.sender_name, t.text,
-            i.attachment, i.language, i.chat, i.reply_to, i.received_ms, i.attempts
+            i.attachment, i.language, i.chat, i.reply_to, i.received_ms, i.attempts, t.private
      FROM inbox i JOIN turns t ON t.id = i.turn
      WHERE i.channel = ?1 AND i.conversation = ?2 AND i.state <= 1
      ORDER BY i.id LIMIT 1";
@@ -93,6 +96,7 @@ fn claim(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Option<Wo
                     chat: chat_of_word(row.get_ref(9)?.as_str()?),
                     reply_to: row.get(10)?,
                     received_at: UnixMs(row.get(11)?),
+                    meant_for: row.get::<_, Option<bool>>(13)?.map(Audience::of),
                     attempt: row.get::<_, u32>(12)?.saturating_add(1),
                 };
                 Ok((State::of_number(row.get(1)?), work))

@@ -8,7 +8,7 @@ use super::error::StoreError;
 use super::ids::inbox_id;
 use super::outbox::{self, Address};
 use super::state::State;
-use super::turns::{self, NewTurn, TurnOutcome};
+use super::turns::{self, Audience, NewTurn, TurnOutcome};
 use super::{sweep, Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::ids::{Conversation, MessageId};
@@ -117,6 +117,7 @@ fn accept(
     tx: &Tx<'_>,
     inbound: Inbound,
     claim: Claim,
+    meant_for: Option<Audience>,
     busy: &Excuse,
 ) -> rusqlite::Result<Accepted> {
     let limits = &tx.facts.limits;
@@ -135,7 +136,7 @@ fn accept(
     if before > limits.waiting_per_conversation {
         return excuse(tx, &inbound, busy);
     }
-    let turn = user_turn(tx, &inbound, None)?;
+    let turn = user_turn(tx, &inbound, meant_for, None)?;
     let claimed = claim == Claim::IfIdle && before == 0;
     let state = if claimed {
         State::Working
@@ -159,6 +160,7 @@ fn accept(
         chat: inbound.chat,
         reply_to: inbound.reply_to,
         received_at: tx.now,
+        meant_for,
         attempt: 1,
     });
     Ok(Accepted::New {
@@ -169,7 +171,8 @@ fn accept(
 }
 
 fn excuse(tx: &Tx<'_>, inbound: &Inbound, busy: &Excuse) -> rusqlite::Result<Accepted> {
-    let turn = user_turn(tx, inbound, Some(TurnOutcome::Failed))?;
+    // No brain ever has it: no model is shown it.
+    let turn = user_turn(tx, inbound, None, Some(TurnOutcome::Failed))?;
     let row = insert(tx, inbound, turn, State::Excused)?;
     let sentence = NewTurn {
         conversation: &inbound.conversation,
@@ -201,6 +204,7 @@ fn excuse(tx: &Tx<'_>, inbound: &Inbound, busy: &Excuse) -> rusqlite::Result<Acc
 fn user_turn(
     tx: &Tx<'_>,
     inbound: &Inbound,
+    audience: Option<Audience>,
     outcome: Option<TurnOutcome>,
 ) -> rusqlite::Result<i64> {
     turns::insert(
@@ -212,7 +216,7 @@ fn user_turn(
             sender_name: &inbound.sender_name,
             text: &inbound.text,
             outcome,
-            audience: None,
+            audience,
             brain: None,
             after: None,
         },
@@ -254,7 +258,9 @@ pub(super) fn close(
 
 impl Store {
     /// Takes a message in: all of it in one commit, with its duplicates recognised, its bounds
-    /// kept and, where `claim` allows it and the conversation is idle, its work begun.
+    /// kept and, where `claim` allows it and the conversation is idle, its work begun. `meant_for`
+    /// is the audience of the brain that it is said to, where there is one: it stays with the
+    /// message, whichever brain takes it up later.
     ///
     /// Blocks: as [`Store::write`].
     ///
@@ -265,11 +271,12 @@ impl Store {
         &self,
         inbound: &Inbound,
         claim: Claim,
+        meant_for: Option<Audience>,
         busy: &Excuse,
     ) -> Result<Accepted, StoreError> {
         let (inbound, busy) = (inbound.clone(), busy.clone());
         self.write_or(
-            move |tx| accept(tx, inbound, claim, &busy),
+            move |tx| accept(tx, inbound, claim, meant_for, &busy),
             |accepted| match accepted {
                 Accepted::New {
                     work: Some(work), ..

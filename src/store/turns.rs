@@ -19,6 +19,16 @@ pub enum Audience {
     Public,
 }
 
+impl Audience {
+    /// By the column `private`.
+    pub(super) fn of(private: bool) -> Audience {
+        match private {
+            true => Audience::Private,
+            false => Audience::Public,
+        }
+    }
+}
+
 /// What became of a user's turn, as people see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnOutcome {
@@ -122,20 +132,23 @@ pub(super) fn insert(tx: &Tx<'_>, turn: &NewTurn<'_>) -> rusqlite::Result<i64> {
     ])
 }
 
-/// Sets what became of a user's turn.
+/// Sets what became of a user's turn. One that was meant for a private brain stays private,
+/// whoever ends it.
 pub(super) fn close(
     tx: &Tx<'_>,
     turn: i64,
     outcome: Option<TurnOutcome>,
     audience: Audience,
 ) -> rusqlite::Result<()> {
-    tx.prepare_cached("UPDATE turns SET outcome = ?2, private = ?3 WHERE id = ?1")?
-        .execute(params![
-            turn,
-            outcome.map(TurnOutcome::word),
-            private(audience)
-        ])
-        .map(drop)
+    tx.prepare_cached(
+        "UPDATE turns SET outcome = ?2, private = coalesce(private, 0) OR ?3 WHERE id = ?1",
+    )?
+    .execute(params![
+        turn,
+        outcome.map(TurnOutcome::word),
+        private(audience)
+    ])
+    .map(drop)
 }
 
 fn private(audience: Audience) -> bool {

@@ -237,7 +237,7 @@ fn child_on_a_full_disk() {
     let mut accepted = 0_u64;
     let error = loop {
         let inbound = said(&accepted.to_string(), &text);
-        match store.accept(&inbound, Claim::IfIdle, &busy()) {
+        match store.accept(&inbound, Claim::IfIdle, None, &busy()) {
             Ok(Accepted::New { .. }) => accepted += 1,
             Ok(other) => panic!("{other:?}"),
             Err(error) => break error,
@@ -255,7 +255,7 @@ fn child_on_a_full_disk() {
     // Reads go on; a mark waits for better times.
     assert!(store.message(&first.message_id).expect("read").is_some());
     store.sent(out.row);
-    let again = store.accept(&said("again", &text), Claim::IfIdle, &busy());
+    let again = store.accept(&said("again", &text), Claim::IfIdle, None, &busy());
     assert_eq!(again, Err(StoreError::Full));
     assert_eq!(
         store
@@ -287,6 +287,7 @@ fn child_on_a_full_disk() {
         .accept(
             &said(&format!("more {more}"), &text),
             Claim::IfIdle,
+            None,
             &busy(),
         )
         .is_ok()
@@ -430,7 +431,7 @@ fn child_whose_syncs_fail() {
     let (mut told, mut failures) = (Vec::new(), 0);
     for n in 0..40 {
         let text = format!("message {n}");
-        match store.accept(&said(&n.to_string(), &text), Claim::No, &busy()) {
+        match store.accept(&said(&n.to_string(), &text), Claim::No, None, &busy()) {
             Ok(Accepted::New { .. }) => told.push(text),
             Ok(other) => panic!("{other:?}"),
             Err(StoreError::Io(why)) => {
