@@ -275,6 +275,7 @@ fn the_open_paths_answer() {
     let brains = rig.get("/api/brains");
     assert_eq!(brains.status, 200);
     assert_eq!(brains.header("content-type"), Some("application/json"));
+    assert_eq!(brains.header("connection"), Some("close"));
     assert_eq!(
         brains.json(),
         serde_json::json!([{

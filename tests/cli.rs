@@ -9,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::support::model::{ollama_shows, ModelServer, Reply};
+
 /// A run of the program, with nothing of this machine's surroundings but what is given.
 fn korvun(folder: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_korvun"))
@@ -289,4 +291,151 @@ fn status_fails_when_there_is_nothing_well_to_show() {
         "{}",
         text(&ran.stdout)
     );
+}
+
+/// The outcome of each try of a preflight, by its name.
+fn preflight(
+    folder: &Path,
+    file: &str,
+    vars: &[(&str, &str)],
+) -> (Option<i32>, Vec<(String, Value)>) {
+    let ran = Command::new(env!("CARGO_BIN_EXE_korvun"))
+        .args(["config", "check", file, "--preflight", "--json"])
+        .current_dir(folder)
+        .env_clear()
+        .envs(vars.iter().copied())
+        .output()
+        .unwrap();
+    let value: Value = serde_json::from_slice(&ran.stdout).expect("one JSON value");
+    let checks = value["checks"].as_array().unwrap().iter();
+    let checks = checks.map(|check| (check["name"].as_str().unwrap().to_owned(), check.clone()));
+    (ran.status.code(), checks.collect())
+}
+
+#[test]
+fn a_preflight_tries_what_serve_would_need_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = ModelServer::start(|seen| match seen.json()["model"].as_str() {
+        _ if !seen.is("POST /api/show") => Reply::Json(500, Value::Null),
+        Some("m") => ollama_shows(8192),
+        _ => Reply::Json(404, serde_json::json!({"error": "model 'gone' not found"})),
+    });
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let dead = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let file = serde_json::json!({
+        "channels": [{"type": "webhook", "token_env": "HOOK", "webhook": {
+            "bind": free.to_string(), "outbound_url": "http://127.0.0.1:9/x"}}],
+        "brains": [{"name": "casa", "sensitivity": "private", "policy": {"kind": "priority"}, "models": [
+            {"provider": "ollama", "model_id": "m", "locality": "local", "base_url": model.url()},
+            {"provider": "ollama", "model_id": "gone", "locality": "local", "base_url": model.url()},
+            {"provider": "ollama", "model_id": "m", "locality": "local", "base_url": format!("http://{dead}")},
+            {"provider": "groq", "model_id": "big", "locality": "cloud", "api_key_env": "GROQ"}]}],
+        "routes": [{"channel": "webhook", "brain": "casa"}],
+        "storage": {"path": "new/korvun.db"},
+        "observability": {"addr": taken.local_addr().unwrap().to_string()},
+    });
+    fs::write(folder.path().join("korvun.json"), file.to_string()).unwrap();
+    let secret = "preflight-secret-0123456789";
+    let (code, checks) = preflight(folder.path(), "korvun.json", &[("HOOK", secret)]);
+    let shown = format!("{checks:#?}");
+    let of = |name: &str| -> Vec<&str> {
+        let named = checks.iter().filter(|(known, _)| known.contains(name));
+        named
+            .map(|(_, check)| check["status"].as_str().unwrap())
+            .collect()
+    };
+    assert_eq!(code, Some(1), "{shown}");
+    assert_eq!(of("secret HOOK"), ["ok"], "{shown}");
+    assert_eq!(of("ollama/m"), ["ok", "failed"], "{shown}");
+    assert_eq!(of("ollama/gone"), ["failed"], "{shown}");
+    assert_eq!(of("groq/big"), ["ok"], "{shown}");
+    assert_eq!(of("storage"), ["ok"], "{shown}");
+    assert_eq!(of("webhook.bind"), ["ok"], "{shown}");
+    assert_eq!(of("observability.addr"), ["warn"], "{shown}");
+    for (name, check) in &checks {
+        let helped = !check["help"].as_str().unwrap().is_empty();
+        assert_eq!(
+            helped,
+            check["status"] != "ok",
+            "{name}: each failure has its cure"
+        );
+    }
+    assert!(shown.contains("8192 tokens, can call tools"), "{shown}");
+    assert!(!shown.contains(secret));
+    assert!(
+        model.seen().iter().all(|seen| seen.is("POST /api/show")),
+        "no model is asked"
+    );
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "nothing was created"
+    );
+
+    // Without the secret that is named, it says so; and the check without preflight does not look.
+    let (code, checks) = preflight(folder.path(), "korvun.json", &[]);
+    let secret = checks.iter().find(|(name, _)| name == "secret HOOK");
+    assert_eq!(code, Some(1));
+    assert_eq!(secret.unwrap().1["status"], "failed");
+    assert!(korvun(folder.path(), &["config", "check"]).status.success());
+
+    // A file with errors is not tried at all.
+    fs::write(folder.path().join("bad.json"), "{}").unwrap();
+    let (code, checks) = preflight(folder.path(), "bad.json", &[]);
+    assert_eq!((code, checks.len()), (Some(2), 0));
+}
+
+#[test]
+fn a_preflight_looks_at_the_database_and_leaves_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = ModelServer::start(|_| ollama_shows(4096));
+    let at = |name: &str| folder.path().join(name);
+    for (name, content, status) in [
+        ("mine", None, "ok"),
+        (
+            "text",
+            Some("this is no database, it is a letter to a friend".repeat(40)),
+            "failed",
+        ),
+    ] {
+        let database = at(&format!("{name}.db"));
+        match &content {
+            Some(content) => fs::write(&database, content).unwrap(),
+            None => {
+                let clock: std::sync::Arc<dyn korvun::base::clock::Clock> =
+                    std::sync::Arc::new(korvun::base::clock::SystemClock);
+                let limits = korvun::domain::limits::Limits::default();
+                let place = korvun::store::Place::File(database.clone());
+                korvun::store::Store::open(&place, &limits, clock)
+                    .unwrap()
+                    .close();
+            }
+        }
+        let before = fs::read(&database).unwrap();
+        let file = GOOD
+            .replace(
+                "\"locality\": \"local\"",
+                &format!("\"locality\": \"local\", \"base_url\": \"{}\"", model.url()),
+            )
+            .replacen(
+                "\n}",
+                &format!(",\n\"storage\": {{\"path\": \"{name}.db\"}}}}"),
+                1,
+            );
+        fs::write(at("korvun.json"), file).unwrap();
+        let secret = [("HOOK", "preflight-secret-0123456789")];
+        let (_, checks) = preflight(folder.path(), "korvun.json", &secret);
+        let storage = checks
+            .iter()
+            .find(|(known, _)| known.starts_with("storage"));
+        assert_eq!(storage.unwrap().1["status"], status, "{checks:#?}");
+        assert_eq!(fs::read(&database).unwrap(), before, "{name}");
+    }
 }

@@ -12,7 +12,9 @@ use std::path::Path;
 use rules::{findings, File, Rule};
 
 /// What may lie at the top of the repository.
-const TOP: [&str; 14] = [
+// `.cargo` tells the build of SQLite which parts the store needs.
+const TOP: [&str; 15] = [
+    ".cargo",
     ".ci",
     ".git",
     ".gitignore",
@@ -102,7 +104,7 @@ fn no_file_names_a_registry_or_a_machine() {
     ]
     .map(|(a, b)| format!("{a}{b}"));
     let mut all = Vec::new();
-    for folder in ["src", "tests", "docs", "contrib", ".ci"] {
+    for folder in ["src", "tests", "docs", "contrib", ".ci", ".cargo"] {
         files(folder, &mut all);
     }
     for name in [
@@ -274,7 +276,7 @@ fn every_planted_mistake_is_found() {
         ),
         (
             "src/channel/webhook.rs",
-            "use std::thread::spawn;",
+            "use std::thread::{JoinHandle, spawn};",
             Rule::Thread,
         ),
         (
@@ -327,6 +329,17 @@ fn tests_in_a_file_beside_the_tested_one_are_its_tests() {
         found.iter().map(|f| f.rule).collect::<Vec<_>>(),
         [Rule::Upward]
     );
+}
+
+#[test]
+fn a_test_may_look_at_its_neighbours_but_not_above() {
+    let test =
+        "#[cfg(test)]\nmod tests {\nfn t() { super::super::brain::f(crate::domain::Id); }\n}\n";
+    let mut house = sound_house();
+    house[5].1.push_str(test);
+    assert_eq!(findings(&house), []);
+    house[5].1.push_str("fn after() { super::brain::f(Id); }");
+    assert_eq!(findings(&house).len(), 1);
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn stream(client: Client<'_>) {
         return;
     };
     let (near, mut far) = UnixStream::pair().unwrap();
-    far.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\ndata: first\n\n")
+    far.write_all(b"HTTP/1.1 200 OK\r\nX: y\r\n\r\ndata: first\n\n")
         .unwrap();
     let _ = client.relay(&near, &Relay::Stream(place));
     // The relay closed its source, so this ends.
@@ -682,6 +682,8 @@ fn streams_flow_at_once_are_counted_and_end_with_their_client() {
             while !text.ends_with(b"data: first\n\n") {
                 text.extend(raw.some());
             }
+            let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nX: y\r\n\r\n";
+            assert!(text.starts_with(head));
             raw
         })
         .collect();

@@ -12,51 +12,11 @@ use super::Exit;
 use crate::base::text::printable;
 use crate::config::check::{check, read, Checked, Surroundings};
 use crate::config::problem::{Problem, Severity};
+use crate::daemon::preflight::{Outcome, Tried};
 use crate::domain::catalogue::Catalogue;
 
-/// One thing that a preflight tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
-    /// What, like `brain casa: ollama/llama3.2` or `port 127.0.0.1:8090`.
-    pub name: String,
-    /// How it went.
-    pub outcome: Outcome,
-    /// What was seen.
-    pub message: String,
-    /// What would help; empty where nothing is amiss.
-    pub help: String,
-}
-
-/// How a try of a preflight went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// As it should.
-    Ok,
-    /// Not as it should, but it may be well when it is served.
-    Warn,
-    /// It would fail when it is served.
-    Failed,
-}
-
-impl Outcome {
-    /// The word in JSON and on the terminal.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Outcome::Ok => "ok",
-            Outcome::Warn => "warn",
-            Outcome::Failed => "failed",
-        }
-    }
-
-    fn role(self) -> Role {
-        match self {
-            Outcome::Ok => Role::Good,
-            Outcome::Warn => Role::Odd,
-            Outcome::Failed => Role::Bad,
-        }
-    }
-}
+/// Columns that the names of checks share; a longer one pushes its own line only.
+const NAME_WIDTH: usize = 48;
 
 /// What is known of a file.
 #[derive(Clone, Debug)]
@@ -119,7 +79,7 @@ impl Report<'_> {
 
     fn json(&self) -> Value {
         let problems: Vec<Value> = self.problems.iter().map(Problem::json).collect();
-        let checks: Vec<Value> = self.tried.iter().map(Tried::json).collect();
+        let checks: Vec<Value> = self.tried.iter().map(check_json).collect();
         json!({
             "file": self.file.to_string_lossy(),
             "ok": self.exit() == Exit::Done,
@@ -154,18 +114,7 @@ impl Report<'_> {
                 &problem.help,
             );
         }
-        for tried in self.tried {
-            let (outcome, name) = (tried.outcome, printable(&tried.name));
-            line(
-                &mut out,
-                style,
-                &name,
-                outcome.role(),
-                outcome.word(),
-                &tried.message,
-                &tried.help,
-            );
-        }
+        out.push_str(&table(self.tried, style));
         let verdict = match self.exit() {
             Exit::Done => style.paint(Role::Good, "good"),
             Exit::Failed => style.paint(Role::Bad, "would not run here"),
@@ -186,15 +135,35 @@ impl Report<'_> {
     }
 }
 
-impl Tried {
-    fn json(&self) -> Value {
-        json!({
-            "name": self.name,
-            "status": self.outcome.word(),
-            "message": self.message,
-            "help": self.help,
-        })
+fn check_json(tried: &Tried) -> Value {
+    json!({
+        "name": tried.name,
+        "status": tried.outcome.word(),
+        "message": tried.message,
+        "help": tried.help,
+    })
+}
+
+/// One line for each check, in columns.
+fn table(all: &[Tried], style: Style) -> String {
+    let names: Vec<String> = all.iter().map(|tried| printable(&tried.name)).collect();
+    let widths = names.iter().map(|name| name.chars().count());
+    let width = widths.max().unwrap_or(0).min(NAME_WIDTH);
+    let mut out = String::new();
+    for (tried, name) in all.iter().zip(&names) {
+        let role = match tried.outcome {
+            Outcome::Ok => Role::Good,
+            Outcome::Warn => Role::Odd,
+            Outcome::Failed => Role::Bad,
+        };
+        let word = style.paint(role, &format!("{:<6}", tried.outcome.word()));
+        let _ = write!(out, "{word}  {name:<width$}  {}", printable(&tried.message));
+        if !tried.help.is_empty() {
+            let _ = write!(out, "; {}", style.paint(Role::Aside, &tried.help));
+        }
+        out.push('\n');
     }
+    out
 }
 
 /// One finding, its cure indented below it.
@@ -277,7 +246,7 @@ mod tests {
             report.write(Form::Text, Style::PLAIN),
             "k\\u{1b}.json:3:7: error: brains[0].nmae: unknown key\n    did you mean `name`?\n\
              k\\u{1b}.json: warning: brains[0].nmae: unknown key\n    did you mean `name`?\n\
-             port 127.0.0.1:8090: warn: in use\n    stop what holds it\n\
+             warn    port 127.0.0.1:8090  in use; stop what holds it\n\
              k\\u{1b}.json: cannot run, 1 error, 1 warning\n"
         );
     }

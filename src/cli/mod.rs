@@ -16,7 +16,10 @@ use std::sync::Arc;
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::secret::Redactor;
+use crate::config::secrets::Sources;
 use crate::daemon::load::catalogue;
+use crate::daemon::preflight::{self, Preflight};
+use crate::domain::limits::Limits;
 use command::{Command, Reach, Usage};
 use style::{Role, Style, Wish};
 
@@ -74,7 +77,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
             &format!("korvun {}\n", env!("CARGO_PKG_VERSION")),
             Exit::Done,
         ),
-        Command::Check(typed) => config_check(&typed, style, wish),
+        Command::Check(typed) => config_check(&typed, style),
         Command::Status(typed) => status(&typed, style),
         Command::Serve(serve) => serve::run(&serve, Style::of_stderr(wish)),
         Command::Demo => demo(Style::of_stderr(wish)),
@@ -98,19 +101,36 @@ fn demo(style: Style) -> Exit {
     }
 }
 
-fn config_check(typed: &command::Check, style: Style, wish: Wish) -> Exit {
-    if typed.reach == Reach::Preflight {
-        return not_yet(wish);
-    }
+fn config_check(typed: &command::Check, style: Style) -> Exit {
     let file = file_or_default(typed.file.as_deref());
-    let problems = match check::look(&file, typed.env_file.as_deref(), &catalogue()) {
-        Ok(checked) => checked.problems,
-        Err(problem) => vec![problem],
+    let catalogue = catalogue();
+    let redactor = Redactor::new();
+    let (mut problems, tried) = match check::look(&file, typed.env_file.as_deref(), &catalogue) {
+        Ok(checked) => {
+            let tried = match (&checked.plan, typed.reach) {
+                (Some(plan), Reach::Preflight) => preflight::run(&Preflight {
+                    plan,
+                    places: &checked.places,
+                    catalogue: &catalogue,
+                    sources: &Sources::of_process(typed.env_file.as_deref()),
+                    redactor: &redactor,
+                    wire: &serve::wire(&Limits::default(), &(Arc::new(SystemClock) as _)),
+                }),
+                _ => Vec::new(),
+            };
+            (checked.problems, tried)
+        }
+        Err(problem) => (vec![problem], Vec::new()),
     };
+    for problem in &mut problems {
+        // The file itself may hold what a variable holds too.
+        problem.message = redactor.clean(&problem.message).into_owned();
+        problem.help = redactor.clean(&problem.help).into_owned();
+    }
     let report = check::Report {
         file: &file,
         problems: &problems,
-        tried: &[],
+        tried: &tried,
     };
     answer(&report.write(typed.form, style), report.exit())
 }
@@ -160,14 +180,6 @@ fn admin_address(config: Option<&Path>) -> Result<String, String> {
 
 fn file_or_default(typed: Option<&Path>) -> PathBuf {
     typed.map_or_else(|| PathBuf::from(DEFAULT_CONFIG), Path::to_path_buf)
-}
-
-fn not_yet(wish: Wish) -> Exit {
-    let usage = Usage {
-        problem: "this build does not have it yet".to_owned(),
-        help: "`korvun help` lists what it has".to_owned(),
-    };
-    complain(&usage, wish)
 }
 
 fn complain(usage: &Usage, wish: Wish) -> Exit {

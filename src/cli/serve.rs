@@ -37,7 +37,7 @@ pub fn run(typed: &Serve, style: Style) -> Exit {
     }
     match serve(loaded, clock) {
         Ok(Ended::Stopped) => Exit::Done,
-        Ok(Ended::Abandoned) => Exit::Failed,
+        Ok(Ended::Abandoned | Ended::Hurried) => Exit::Failed,
         Err(error) => {
             log::error!("{error}");
             Exit::Failed
@@ -51,10 +51,9 @@ fn serve(loaded: load::Loaded, clock: Arc<dyn Clock>) -> Result<Ended, StartErro
     signal::listen(orders_in).map_err(|error| StartError {
         message: format!("cannot listen for signals: {error}"),
     })?;
-    let cert_file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let runtime_dir = std::env::var_os("RUNTIME_DIRECTORY").map(PathBuf::from);
     let daemon = Daemon::start(Options {
-        wire: Wire::new(cert_file, &limits, clock.clone()),
+        wire: wire(&limits, &clock),
         notify: Notify::new(&|name| std::env::var_os(name), std::process::id()),
         plan: loaded.plan,
         secrets: loaded.secrets,
@@ -62,7 +61,13 @@ fn serve(loaded: load::Loaded, clock: Arc<dyn Clock>) -> Result<Ended, StartErro
         limits,
         runtime_dir,
     })?;
-    Ok(daemon.serve(&orders))
+    Ok(daemon.serve(orders))
+}
+
+/// The way out as this process's environment says.
+pub fn wire(limits: &Limits, clock: &Arc<dyn Clock>) -> Wire {
+    let cert_file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    Wire::new(cert_file, limits, clock.clone())
 }
 
 /// Starts the log on standard error as the environment asks for it, else at `level`.

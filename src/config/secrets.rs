@@ -76,6 +76,8 @@ impl Secrets {
 pub struct Resolved {
     /// The values; `None` when one that is needed is missing or unfit.
     pub secrets: Option<Secrets>,
+    /// The values found, also where another one is missing: enough to try a part, not to serve.
+    pub found: Secrets,
     /// What is wrong (errors) or weak (warnings), in the plan's order.
     pub problems: Vec<Problem>,
 }
@@ -220,7 +222,8 @@ pub fn resolve(plan: &Plan, places: &Places, sources: &Sources, redactor: &Redac
         .iter()
         .any(|problem| problem.severity == Severity::Error);
     Resolved {
-        secrets: (!failed).then_some(secrets),
+        secrets: (!failed).then(|| secrets.clone()),
+        found: secrets,
         problems,
     }
 }

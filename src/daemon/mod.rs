@@ -4,6 +4,7 @@ pub mod assemble;
 pub mod desk;
 pub mod load;
 pub mod notify;
+pub mod preflight;
 pub mod signal;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::admin::server::{self, Admin};
 use crate::base::clock::Clock;
@@ -32,6 +34,9 @@ use notify::Notify;
 
 /// The stack of threads that wait most of the time and do little when they wake.
 const SMALL_STACK: usize = 128 * 1024;
+
+/// How long a hurried stop may take: every message that is in work is given back in one commit.
+const HURRY_MOST: Duration = Duration::from_secs(3);
 
 /// What the main thread is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +93,8 @@ pub enum Ended {
     Stopped,
     /// Messages were left that no storage keeps.
     Abandoned,
+    /// A second signal cut the drain short; what storage keeps goes on at the next start.
+    Hurried,
 }
 
 /// A running daemon.
@@ -247,10 +254,10 @@ impl Daemon {
         &self.watch
     }
 
-    /// Obeys orders until one says stop, then stops.
+    /// Obeys orders until one says stop, then stops. A second stop has runs and deliveries cut.
     ///
     /// Blocks: until then, and for the drain of contract 8.
-    pub fn serve(self, orders: &Receiver<Order>) -> Ended {
+    pub fn serve(self, orders: Receiver<Order>) -> Ended {
         let every = self.notify.sign_of_life_every();
         loop {
             let order = match every {
@@ -271,7 +278,36 @@ impl Daemon {
         }
         log::info!("stopping");
         self.notify.stopping();
-        self.stop()
+        let hurried = Stop::new();
+        if let Err(error) = self.listen_for_hurry(orders, hurried.clone()) {
+            log::warn!(error = error.to_string().as_str(); "a second signal will not be heard");
+        }
+        let ended = self.stop();
+        if hurried.raised() {
+            Ended::Hurried
+        } else {
+            ended
+        }
+    }
+
+    /// A second stop cuts what the first one lets go on; a third one, or a cut that hangs, ends the
+    /// process where it stands.
+    fn listen_for_hurry(&self, orders: Receiver<Order>, hurried: Stop) -> std::io::Result<()> {
+        let engine = self.engine.clone();
+        spawn("hurry", SMALL_STACK, move || {
+            while let Ok(order) = orders.recv() {
+                if order == Order::Stop {
+                    log::warn!("a second signal: what is in work is cut");
+                    hurried.raise();
+                    engine.hurry();
+                    let third = orders.recv_timeout(HURRY_MOST);
+                    if third != Err(RecvTimeoutError::Disconnected) {
+                        std::process::exit(1);
+                    }
+                }
+            }
+        })?;
+        Ok(())
     }
 
     /// Whether a commit has been in progress for longer than anybody waits for one.
@@ -299,6 +335,10 @@ impl Daemon {
         }
         // Before the count: marks of what was sent wait for company in the store's queue.
         self.store.close();
+        // What is known to be sent is written down before what is left is counted.
+        if let Err(error) = self.store.write(|_| Ok(())) {
+            log::warn!(error = error.to_string().as_str(); "cannot write the last marks to the store");
+        }
         let left = self.store.counts();
         log::info!(cut_runs = cut, inbox = left.inbox_open, outbox = left.outbox_open, durable = self.store.health().durable; "stopped");
         let abandoned = !self.store.health().durable && left.inbox_open + left.outbox_open > 0;

@@ -89,6 +89,12 @@ pub struct Limits {
     /// How long what `/api/show` said is believed (contract 1).
     pub model_facts_kept: Duration,
 
+    // Preflight
+    /// How long all model servers together may take to tell of their models: a person waits.
+    pub preflight: Duration,
+    /// Model servers that are asked at once: homes have one to three.
+    pub preflight_threads: usize,
+
     // HTTP front
     /// Connections of one port (contract 7).
     pub front_connections: usize,
@@ -171,6 +177,8 @@ impl Default for Limits {
             idle_kept: seconds(60),
             answer_head_bytes: 12 * 1024,
             model_facts_kept: seconds(600),
+            preflight: seconds(15),
+            preflight_threads: 8,
             front_connections: 64,
             front_per_address: 16,
             front_idle: seconds(60),

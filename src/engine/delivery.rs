@@ -171,6 +171,16 @@ impl Delivery {
         line.map_or(0, |line| lock(&line.state).schedule.len() as u64)
     }
 
+    /// Cuts what is in flight; nothing else is sent.
+    pub fn hurry(&self) {
+        let lines: Vec<Arc<Line>> = lock(&self.lines).values().cloned().collect();
+        for line in &lines {
+            lock(&line.state).stopping = true;
+            line.changed.notify_all();
+        }
+        self.cancel.raise();
+    }
+
     /// Ends delivery: what is in flight may go on until `deadline`, the rest stays in the outbox.
     ///
     /// Blocks: until `deadline`, and then for as long as a cut connection takes to be noticed.
@@ -182,7 +192,7 @@ impl Delivery {
                 let now = self.clock.unix();
                 let due = state.schedule.next_due().is_some_and(|due| due <= now);
                 let left = deadline.left(Instant::now());
-                if (!due && state.working == 0) || left.is_zero() {
+                if state.stopping || (!due && state.working == 0) || left.is_zero() {
                     break;
                 }
                 let waited = line.changed.wait_timeout(state, left);

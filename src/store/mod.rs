@@ -14,6 +14,8 @@ mod ids;
 mod inbox;
 mod lookup;
 mod outbox;
+#[cfg(test)]
+mod query_plans;
 mod queue;
 mod readers;
 mod schema;

@@ -11,6 +11,7 @@ use korvun::domain::brain::{
     Agent, Brain, Chats, Dispatch, Grant, HttpFetchCage, Locality, Memory, MemoryScope, Mode,
     Model, Persona, Policy, PolicyKind, ReadFileCage, Sensitivity, ToolLane, WebhookCallCage,
 };
+use korvun::domain::catalogue::Part;
 use serde_json::json;
 
 use super::plans::llama;
@@ -291,21 +292,28 @@ fn a_file_with_every_key_is_a_whole_plan() {
 
 #[test]
 fn what_this_build_lacks_is_named_with_its_place() {
-    let plan = checked(FULL).plan.expect("a plan");
+    let checked = checked(FULL);
+    let plan = checked.plan.expect("a plan");
     let missing: Vec<_> = korvun::config::missing::missing(&plan, &catalogue())
         .into_iter()
-        .map(|part| part.path)
+        .map(|part| (checked.places.of(&part.path), part.path))
+        .map(|((line, column), path)| (path, line, column))
         .collect();
-    assert_eq!(
-        missing,
-        [
-            "channels[0].type",
-            "channels[1].type",
-            "channels[2].webhook.signature",
-            "brains[1].agent",
-            "session",
-        ]
-    );
+    let expected = [
+        ("channels[0].type", 6, 14),
+        ("channels[1].type", 7, 14),
+        ("channels[2].webhook.signature", 12, 20),
+        ("brains[1].agent", 30, 15),
+        ("session", 54, 14),
+    ];
+    let expected = expected.map(|(path, line, column)| (path.to_owned(), line, column));
+    assert_eq!(missing, expected);
+    // A build that has agents names the tools and skills that it lacks; each has its place.
+    let mut later = catalogue();
+    later.lacks = &[Part::Skills];
+    for part in korvun::config::missing::missing(&plan, &later) {
+        assert_ne!(checked.places.of(&part.path), (0, 0), "{}", part.path);
+    }
 }
 
 #[test]
@@ -338,4 +346,44 @@ fn empty_values_are_absent_and_zeros_are_zeros() {
     );
     assert_eq!(casa.agent.as_ref().expect("an agent").max_iterations, 5);
     assert_eq!(casa.agent.as_ref().expect("an agent").skills_body_budget, 0);
+}
+
+#[test]
+fn short_forms_get_the_defaults() {
+    let text = FULL
+        .replace(
+            r#"{"triggers": ["/nuevo"], "daily_at": "04:30", "idle_min": 90, "recall_max": 50}"#,
+            "{}",
+        )
+        .replace(
+            r#"{"scope": "brain", "max_notes": 5, "max_note_runes": 100, "budget_runes": 500}"#,
+            "{}",
+        )
+        .replace(", \"max_redirects\": 0", "")
+        .replace(", \"timeout_seconds\": 20", "")
+        .replace(", \"skills_body_budget\": 0", "");
+    let plan = checked(&text).plan.expect("a plan");
+    assert_eq!(
+        plan.session,
+        Some(Session {
+            triggers: vec!["/new".into(), "/reset".into()],
+            daily_at: None,
+            idle: None,
+            recall_max: 0,
+        })
+    );
+    let agent = plan.brains[1].agent.as_ref().expect("an agent");
+    assert_eq!(
+        agent.memory,
+        Some(Memory {
+            scope: MemoryScope::Conversation,
+            max_notes: 10,
+            max_note_runes: 200,
+            budget_runes: 2000,
+        })
+    );
+    let (fetch, call) = (agent.http_fetch.as_ref(), agent.webhook_call.as_ref());
+    assert_eq!(fetch.expect("a cage").max_redirects, 3);
+    assert_eq!(call.expect("a cage").timeout, Duration::from_secs(10));
+    assert_eq!(agent.skills_body_budget, 8192);
 }

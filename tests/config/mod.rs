@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use korvun::config::check::{check, Checked, Entry, Surroundings};
 use korvun::config::problem::{Problem, Severity};
-use korvun::domain::catalogue::{Catalogue, Part};
+use korvun::domain::catalogue::Catalogue;
 
 mod documents;
 mod full;
@@ -15,21 +15,7 @@ mod syntax;
 
 /// Every kind that there is, as the program hands it down.
 pub(crate) fn catalogue() -> Catalogue {
-    Catalogue {
-        channels: korvun::channel::kinds::KINDS
-            .iter()
-            .map(|kind| kind.descriptor)
-            .collect(),
-        providers: korvun::provider::kinds::KINDS
-            .iter()
-            .map(|kind| kind.descriptor)
-            .collect(),
-        tools: korvun::tool::kinds::KINDS
-            .iter()
-            .map(|kind| kind.descriptor)
-            .collect(),
-        lacks: &[Part::Agents, Part::Sessions, Part::Signatures, Part::Skills],
-    }
+    korvun::daemon::load::catalogue()
 }
 
 /// A machine with a home and nothing else set.

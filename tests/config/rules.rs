@@ -757,6 +757,38 @@ fn privacy() {
 }
 
 #[test]
+fn a_private_brain_with_a_public_address_is_warned_of() {
+    for (address, warns) in [
+        ("127.0.0.1", false),
+        ("192.168.1.5", false),
+        ("[fd00::5]", false),
+        ("box.lan", false),
+        ("203.0.113.7", true),
+        ("[2001:db8::1]", true),
+    ] {
+        let text = changed(
+            LEAST,
+            "\"locality\": \"local\"",
+            &format!("\"locality\": \"local\", \"base_url\": \"http://{address}:11434\""),
+        );
+        match warns {
+            false => assert_eq!(checked(&text).problems, [], "{address}"),
+            true => hold(
+                &text,
+                &checked(&text).problems,
+                &[(
+                    "W brains[0].models[0].base_url",
+                    "sends nothing there",
+                    "\"http",
+                )],
+            ),
+        }
+        let public = changed(&text, "private", "public");
+        assert_eq!(checked(&public).problems, [], "{address}");
+    }
+}
+
+#[test]
 fn order_entries_for_absent_providers() {
     table(
         LEAST,
@@ -941,6 +973,22 @@ fn where_read_file_may_not_read() {
             }
         }
     }
+}
+
+#[test]
+fn a_grant_may_name_a_channel_that_this_file_lacks() {
+    let piece = r#"{"name": "x", "sensitivity": "private", "models": [{"provider": "ollama", "model_id": "m", "locality": "local"}],
+        "agent": {"tools": ["time"], "governance": [{"tool": "time", "mode": "allow", "channels": ["discord", "console"]}]}}"#;
+    let text = super::whole(piece);
+    hold(
+        &text,
+        &checked(&text).problems,
+        &[(
+            "W brains[1].agent.governance[0].channels[0]",
+            "no channel `discord`",
+            "\"discord\"",
+        )],
+    );
 }
 
 #[test]
@@ -1226,6 +1274,7 @@ fn a_secret_in_place_of_a_name_is_refused_and_not_repeated() {
         for secret in [
             "\"12345:AAsecretsecret\"",
             "\"gsk-secretsecret\"",
+            "\"gsk_Ab1secretsecretAb1secretsecret\"",
             "\"1secretsecret\"",
             "\"${secretsecret}\"",
             "[\"secretsecret\"]",

@@ -213,6 +213,7 @@ fn graph(files: &[File]) -> Vec<Finding> {
             ));
             continue;
         };
+        let (only_tests, in_tests) = (test_only(file, files), test_lines(text));
         for path in found {
             let shown = path.path.join("::");
             let Some(other) = path.path.first() else {
@@ -276,6 +277,10 @@ fn graph(files: &[File]) -> Vec<Finding> {
                     path.line,
                     format!("`{shown}` takes a folder whole, which hides whom it uses"),
                 ));
+            }
+            if only_tests || in_tests.iter().any(|lines| lines.contains(&path.line)) {
+                // What a test looks at beside the tested file is no part of how the house is built.
+                continue;
             }
             if module.starts_with(target) || target.starts_with(module) {
                 // A folder's own file may name its children, and they what it defines.
@@ -410,10 +415,16 @@ fn manners(path: &str, text: &str, files: &[File]) -> Vec<Finding> {
         {
             say(Rule::Thread, "scoped threads are the engine's");
         }
-        if code.reads(at, &["use", "std", "::", "thread", "::"])
-            && !code.reads(at + 5, &["JoinHandle", ";"])
-            && path != "src/base/sync.rs"
-        {
+        let brought_in = code.reads(at, &["use", "std", "::", "thread", "::"])
+            && tokens[at + 5..]
+                .iter()
+                .take_while(|token| !token.is(';'))
+                .any(|token| {
+                    token.is('*')
+                        || ["spawn", "scope", "sleep", "Builder"]
+                            .contains(&token.word().unwrap_or_default())
+                });
+        if brought_in && path != "src/base/sync.rs" {
             say(
                 Rule::Thread,
                 "`thread` is written out where it is used, so that it can be seen",
@@ -453,6 +464,18 @@ fn test_only(path: &str, files: &[File]) -> bool {
             })
         }
     })
+}
+
+/// The lines of a file's test modules.
+fn test_lines(text: &str) -> Vec<std::ops::RangeInclusive<usize>> {
+    let tokens = tokens(text);
+    let code = Code { tokens: &tokens };
+    (0..tokens.len())
+        .filter_map(|at| match code.test_module(at) {
+            0 => None,
+            end => Some(tokens[at].line..=tokens[end - 1].line),
+        })
+        .collect()
 }
 
 struct Code<'a> {

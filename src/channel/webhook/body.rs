@@ -267,13 +267,14 @@ mod tests {
 
     #[test]
     fn answers_use_the_caller_s_names_and_leave_out_what_is_empty() {
+        let asked = "i1".into();
         let reply = Reply {
             role: Role::Assistant,
             sender_name: "",
             text: "hello",
             conversation: "c",
             message_id: &"o1".into(),
-            in_reply_to: Some(&"i1".into()),
+            in_reply_to: Some(&asked),
         };
         let mapping = Mapping {
             text: "body".into(),

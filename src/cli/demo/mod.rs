@@ -89,7 +89,7 @@ pub fn run(
     say(&greeting(&source, webhook, admin, &token));
     let stop = Stop::new();
     let follower = follow(daemon.watch().events.clone(), answers, stop.clone());
-    let ended = daemon.serve(&orders);
+    let ended = daemon.serve(orders);
     stop.raise();
     if let Ok(follower) = follower {
         // It only prints; a panic there has been reported.

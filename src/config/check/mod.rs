@@ -85,7 +85,7 @@ pub struct Checked {
     pub problems: Vec<Problem>,
     /// The plan; there is one exactly when no problem is an error.
     pub plan: Option<Plan>,
-    /// Where each key stands that names a secret.
+    /// Where each key stands that names a secret, or a part that a build may lack.
     pub places: Places,
 }
 
@@ -97,7 +97,8 @@ impl Checked {
     }
 }
 
-/// Line and column, from 1, of the keys that name secrets, by their path.
+/// Line and column, from 1, of the keys that name secrets or parts that a build may lack, by their
+/// path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places(HashMap<String, (usize, usize)>);
 
@@ -204,7 +205,8 @@ fn plan(root: &Object<'_>) -> (Option<Plan>, Places) {
     let routes = rest::routes(root, &facts);
     let session = rest::session(root);
     uses.judge(root);
-    let places = uses.places(root);
+    let mut places = uses.places(root);
+    parts(root, &mut places);
     let plan = observability.map(|observability| Plan {
         channels,
         brains,
@@ -215,6 +217,33 @@ fn plan(root: &Object<'_>) -> (Option<Plan>, Places) {
         admin_token_env,
     });
     (plan, places)
+}
+
+/// Takes note of where the parts stand that a build may lack.
+fn parts(root: &Object<'_>, places: &mut Places) {
+    let mut note = |path: String, at: usize| {
+        places.0.insert(path, root.cx.found.place(at));
+    };
+    note(root.path_of("session"), root.at("session"));
+    for channel in root.objects("channels") {
+        note(channel.path_of("type"), channel.at("type"));
+        if let Some(block) = channel.object("webhook") {
+            note(block.path_of("signature"), block.at("signature"));
+        }
+    }
+    for brain in root.objects("brains") {
+        note(brain.path_of("agent"), brain.at("agent"));
+        for model in brain.objects("models") {
+            note(model.path_of("provider"), model.at("provider"));
+        }
+        let Some(agent) = brain.object("agent") else {
+            continue;
+        };
+        note(agent.path_of("skills_dir"), agent.at("skills_dir"));
+        for (index, node, _) in agent.texts("tools") {
+            note(agent.entry_path("tools", index), node.at);
+        }
+    }
 }
 
 fn finish(found: Findings<'_>, plan: Option<Plan>, places: Places) -> Checked {

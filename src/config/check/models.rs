@@ -8,9 +8,11 @@ use super::view::Object;
 use super::words::shown;
 use crate::config::json::{Node, Value};
 use crate::config::values;
+use crate::domain::address::is_private;
 use crate::domain::brain::{Dispatch, Locality, Model, Sensitivity, ToolLane};
 use crate::domain::ids::{Endpoint, ModelId, ProviderName};
 use crate::domain::privacy;
+use crate::domain::url::Url;
 
 /// What a model takes over from what stands around it.
 pub(super) struct Around {
@@ -88,10 +90,24 @@ pub(super) fn model(view: &Object<'_>, around: &Around, uses: &mut Uses) -> Opti
         parallel: whole("parallel", if local { 1 } else { 8 })?,
         rank: 0,
     };
-    if model.locality == Locality::Local && privacy::cloud(&model).is_some() {
-        declared_local(view, around, &model);
-    }
+    whereabouts(view, around, &model, &url);
     Some(model)
+}
+
+/// Holds what is declared of a model's place against what name and address tell.
+fn whereabouts(view: &Object<'_>, around: &Around, model: &Model, url: &Url) {
+    if model.locality == Locality::Local && privacy::cloud(model).is_some() {
+        declared_local(view, around, model);
+    }
+    if around.sensitivity == Some(Sensitivity::Private) && model.locality == Locality::Local {
+        if let Some(ip) = url.literal().filter(|ip| !is_private(*ip)) {
+            view.warning(
+                "base_url",
+                format!("{ip} is no private address: a private brain sends nothing there"),
+                "give an address of this machine or of your own network",
+            );
+        }
+    }
 }
 
 /// A model that is declared local and certainly is not.

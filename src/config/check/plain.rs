@@ -36,7 +36,7 @@ pub(super) fn plain(cx: &Context<'_>, shape: Shape, value: &Value<'_>) -> Result
             }
         }
         (Shape::Env, Value::Text(text)) => {
-            if values::is_env_name(text) {
+            if values::is_env_name(text) && !is_key_like(text) {
                 Ok(())
             } else {
                 Err(secret_like())
@@ -50,6 +50,15 @@ pub(super) fn plain(cx: &Context<'_>, shape: Shape, value: &Value<'_>) -> Result
             format!("write {}", expected(shape)),
         )),
     }
+}
+
+/// Whether a text that could be a name is the key itself: long, and capitals, small letters and
+/// digits mixed, as keys like `gsk_...` are. It would be repeated wherever the name is shown.
+fn is_key_like(text: &str) -> bool {
+    text.len() >= 32
+        && text.bytes().any(|b| b.is_ascii_uppercase())
+        && text.bytes().any(|b| b.is_ascii_lowercase())
+        && text.bytes().any(|b| b.is_ascii_digit())
 }
 
 fn secret_like() -> Words {
@@ -172,6 +181,23 @@ fn textual(cx: &Context<'_>, shape: Shape, text: &str) -> Result<(), Words> {
             format!("{} is not a duration", shown(text)),
             "numbers with units, such as 10m or 24h".into(),
         )),
+        Shape::SingleWord(most) => {
+            if text.chars().any(char::is_whitespace) {
+                refuse("more than one word", "a single word, such as /new")
+            } else if text.chars().count() > most {
+                refuse("too long a word", "shorten it")
+            } else {
+                Ok(())
+            }
+        }
+        _ => place(shape, text),
+    }
+}
+
+/// Judges a string that names a place: a URL, an address, a host, a file, a moment, a sender.
+fn place(shape: Shape, text: &str) -> Result<(), Words> {
+    let refuse = |message: &str, help: &str| Err((message.to_owned(), help.to_owned()));
+    match shape {
         Shape::UrlRoot => values::url_root(text)
             .map(drop)
             .map_err(|why| (why, "such as http://127.0.0.1:11434".into())),
@@ -219,15 +245,6 @@ fn textual(cx: &Context<'_>, shape: Shape, text: &str) -> Result<(), Words> {
             format!("{} is not a sender's id", shown(text)),
             "ids are numbers in quotes; the log shows the id of a sender who was not let in".into(),
         )),
-        Shape::SingleWord(most) => {
-            if text.chars().any(char::is_whitespace) {
-                refuse("more than one word", "a single word, such as /new")
-            } else if text.chars().count() > most {
-                refuse("too long a word", "shorten it")
-            } else {
-                Ok(())
-            }
-        }
         _ => Ok(()),
     }
 }

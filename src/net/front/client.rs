@@ -13,6 +13,8 @@ use super::refusal::Refusal;
 use super::response::Response;
 use super::room::StreamPlace;
 
+/// What a relayed head says besides: its source cannot know that the connection ends with it.
+const CLOSES: &[u8] = b"Connection: close\r\n";
 /// Bytes copied at a time from a relay's source.
 const RELAY_BYTES: usize = 8 * 1024;
 
@@ -62,7 +64,7 @@ impl Client<'_> {
     }
 
     /// Copies what `source` sends, head included, to the client until either side ends; then the
-    /// connection ends too, so the source has to say `Connection: close`. Where the source gives
+    /// connection ends too, which the front adds to the head. Where the source gives
     /// nothing at all in its time, the client gets a 503. `source` is closed on the way out.
     ///
     /// Blocks: as long as [`Relay`] says.
@@ -85,6 +87,12 @@ impl Client<'_> {
         }
         end
     }
+}
+
+/// Bytes of the status line, its end included; none where the line is not whole.
+fn first_line(piece: &[u8]) -> usize {
+    let end = piece.windows(2).position(|pair| pair == b"\r\n");
+    end.map_or(0, |at| at + 2)
 }
 
 /// The loop of [`Client::relay`]. Sleeps until the source has something, `watch` sees the client
@@ -122,10 +130,12 @@ fn copy(
             if count == 0 {
                 return Ok(());
             }
+            let piece = &piece[..count];
+            let (status, rest) = piece.split_at(if *copied { 0 } else { first_line(piece) });
+            let notice: &[u8] = if status.is_empty() { b"" } else { CLOSES };
             *copied = true;
-            connection
-                .wire
-                .write(&mut [IoSlice::new(&piece[..count])])?;
+            let parts = [status, notice, rest];
+            connection.wire.write(&mut parts.map(IoSlice::new))?;
         }
     }
 }

@@ -1,0 +1,37 @@
+//! Tests that no statement on a message's way grows with the history.
+
+use super::schema::open_memory;
+use super::{claim, inbox, outbox, turns};
+
+/// Whatever the size of the history, a message's way touches few rows.
+#[test]
+fn no_statement_on_a_messages_way_looks_through_a_table() {
+    let connection = open_memory().unwrap();
+    for (sql, index) in [
+        (inbox::SAME_KEY, "inbox_dedup"),
+        (inbox::WAITING, "inbox_open"),
+        (claim::FIRST, "inbox_open"),
+        (outbox::OUTGOING, "PRIMARY KEY"),
+        (outbox::QUEUED, "outbox_queued"),
+        (turns::HISTORY, "turns_order"),
+    ] {
+        let mut explained = connection
+            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+            .unwrap();
+        let mut rows = explained.raw_query();
+        let mut plan: Vec<String> = Vec::new();
+        while let Some(step) = rows.next().unwrap() {
+            plan.push(step.get(3).unwrap());
+        }
+        assert!(
+            plan.iter().any(|step| step.contains(index)),
+            "{sql}: {plan:?}"
+        );
+        for step in &plan {
+            assert!(
+                !step.starts_with("SCAN") && !step.contains("TEMP B-TREE"),
+                "{sql}: {plan:?}"
+            );
+        }
+    }
+}
