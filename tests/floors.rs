@@ -308,7 +308,9 @@ fn every_planted_mistake_is_found() {
         }
         let found = findings(&house);
         assert!(
-            found.iter().any(|f| f.rule == rule && f.path == path || f.rule == rule && rule == Rule::Circle),
+            found
+                .iter()
+                .any(|f| f.rule == rule && (f.path == path || rule == Rule::Circle)),
             "{path}: `{addition}` should break {rule:?}, found {found:?}"
         );
     }

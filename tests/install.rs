@@ -161,7 +161,10 @@ fn the_unit_is_one_that_systemd_understands() {
         ("RestartPreventExitStatus", &["78", "2"]),
         ("StateDirectory", &["korvun"]),
         ("RuntimeDirectory", &["korvun"]),
-        ("Environment", &["MALLOC_ARENA_MAX=1"]),
+        (
+            "Environment",
+            &["MALLOC_ARENA_MAX=1", "XDG_CONFIG_HOME=/var/lib"],
+        ),
     ] {
         assert_eq!(setting(&unit, name), value, "{name}");
     }

@@ -1,4 +1,4 @@
-//! The HTTP API of the operator. Requests come through the front, are judged in [`guard`] by their
+//! The HTTP API of the operator. Requests come through the front, are judged in `guard` by their
 //! head, rewritten, and answered by tiny_http behind a Unix socket ([`server`]). What the API shows
 //! and does comes through one trait, [`Backend`]: nothing here knows how messages move.
 

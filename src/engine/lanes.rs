@@ -218,7 +218,10 @@ impl Lanes {
 
     /// Starts no further run. Those in work go on.
     pub fn close(&self) {
-        lock(&self.0.state).closed = true;
+        let mut state = lock(&self.0.state);
+        state.closed = true;
+        state.jobs.retain(|job| job.work.is_some());
+        drop(state);
         self.0.timer.ring();
         self.0.work.notify_all();
     }
@@ -347,6 +350,11 @@ impl Lanes {
     }
 
     fn push(&self, state: &mut State, job: Job) {
+        // While the lanes close, a message that waits goes on waiting, in the store; one that was
+        // claimed with its acceptance is worked on.
+        if state.closed && job.work.is_none() {
+            return;
+        }
         state.jobs.push_back(job);
         if state.idle >= state.jobs.len() {
             self.0.work.notify_one();

@@ -32,6 +32,7 @@ use serde_json::{json, Value};
 use daemon::Site;
 use figures::{percentile, Bound, Table};
 use http::{Reply, Server};
+use runs::Way;
 use scripted::{echo, Model, Play};
 use sink::Sink;
 use unit::Unit;
@@ -304,7 +305,9 @@ fn speed(table: &mut Table, size: &Size) {
     );
 }
 
-fn latency(table: &mut Table, added: &[Duration], unit: &Unit) {
+fn latency(table: &mut Table, ways: &[Way], unit: &Unit) {
+    let of = |part: fn(&Way) -> Duration| ways.iter().map(part).collect::<Vec<_>>();
+    let added = &of(|way| way.added);
     let (trips, commits): (Vec<_>, Vec<_>) = unit.samples.iter().copied().unzip();
     let sums = unit.sums();
     table.row(
@@ -340,6 +343,13 @@ fn latency(table: &mut Table, added: &[Duration], unit: &Unit) {
         "ms",
         Bound::Most(3.0 * tail),
     );
+    for (name, part) in [
+        ("  of it: POST to the 200, p50", of(|way| way.acknowledged)),
+        ("  of it: POST to the model, p50", of(|way| way.asked)),
+        ("  of it: model to the sink, p50", of(|way| way.delivered)),
+    ] {
+        table.row(name, percentile(&part, 0.5), "ms", Bound::Told);
+    }
 }
 
 /// A brain of four models of which the slowest decides.

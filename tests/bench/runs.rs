@@ -61,36 +61,54 @@ impl Talk {
     }
 }
 
+/// What became of one message's time.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// From the first byte of the POST to the first byte at the sink, the model's own time taken off.
+    pub added: Duration,
+    /// From the first byte of the POST to the whole acknowledgement.
+    pub acknowledged: Duration,
+    /// From the first byte of the POST to the first byte at the model.
+    pub asked: Duration,
+    /// From the model's answer to the first byte at the sink.
+    pub delivered: Duration,
+}
+
 /// Messages one at a time over 16 conversations, with a sample of the unit beside each where one is
-/// handed in: what the gateway added to each, the model's own time taken off.
+/// handed in.
 pub fn one_at_a_time(
     daemon: &Daemon,
     sink: &Sink,
     model: &Model,
     count: usize,
     mut unit: Option<&mut Unit>,
-) -> Vec<Duration> {
+) -> Vec<Way> {
     let mut talks: Vec<_> = (0..16)
         .map(|index| Talk::new(daemon, sink, &format!("alone-{index}")))
         .collect();
-    let mut added = Vec::with_capacity(count);
+    let mut ways = Vec::with_capacity(count);
     model.forget();
     for index in 0..count {
         let (text, accepted, answer) = talks[index % 16].turn();
-        let whole = answer.first_byte.saturating_duration_since(accepted.sent);
-        let own = model
+        let spent = model
             .take_spent()
             .into_iter()
-            .find(|spent| spent.text == text)
-            .expect("the model was asked")
-            .own;
-        added.push(whole.saturating_sub(own));
+            .find(|spent| spent.text == text);
+        let spent = spent.expect("the model was asked");
+        let since = |later: Instant| later.saturating_duration_since(accepted.sent);
+        let (whole, asked) = (since(answer.first_byte), since(spent.asked));
+        ways.push(Way {
+            added: whole.saturating_sub(spent.own),
+            acknowledged: since(accepted.acknowledged),
+            asked,
+            delivered: whole.saturating_sub(asked + spent.own),
+        });
         model.forget();
         if let Some(unit) = unit.as_deref_mut() {
             unit.measure(1);
         }
     }
-    added
+    ways
 }
 
 /// `count` messages over 16 conversations in closed loops; how long they took.

@@ -23,6 +23,8 @@ pub struct Accepted {
     pub id: String,
     /// Just before the first byte of its POST.
     pub sent: Instant,
+    /// When its acknowledgement had been read.
+    pub acknowledged: Instant,
 }
 
 impl Poster {
@@ -74,6 +76,7 @@ impl Poster {
             Some(id) if response.status == 200 => Ok(Accepted {
                 id: id.to_owned(),
                 sent: response.sent,
+                acknowledged: Instant::now(),
             }),
             _ => Err(io::Error::other(format!(
                 "webhook said {} {}",

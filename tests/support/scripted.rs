@@ -43,6 +43,8 @@ pub enum Play {
 pub struct Spent {
     /// The last user message.
     pub text: String,
+    /// When the first byte of the question was seen.
+    pub asked: Instant,
     /// From the whole request read to the answer handed to the socket.
     pub own: Duration,
 }
@@ -205,6 +207,7 @@ fn answer(request: &Request, script: &dyn Fn(&Ask) -> Play, seen: &Seen) -> Repl
     };
     seen.spent.lock().expect("spent").push(Spent {
         text: ask.text,
+        asked: request.first_byte,
         own: read.elapsed(),
     });
     reply

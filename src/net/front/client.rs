@@ -35,7 +35,7 @@ impl std::fmt::Debug for Client<'_> {
 pub enum Relay {
     /// One answer, within this time; a client that has ended its sending side still gets it.
     Answer(Duration),
-    /// A stream, up to [`Limits::stream_life`]; it ends as soon as the client leaves.
+    /// A stream, up to [`crate::domain::limits::Limits::stream_life`]; it ends as soon as the client leaves.
     Stream(StreamPlace),
 }
 
@@ -49,7 +49,7 @@ impl Client<'_> {
 
     /// Sends the answer. `Ok` means that the operating system took all of it for the client.
     ///
-    /// Blocks: up to [`Limits::answer_write`] without progress, six times that in all.
+    /// Blocks: up to [`crate::domain::limits::Limits::answer_write`] without progress, six times that in all.
     ///
     /// # Errors
     /// The client is gone or does not read; the connection ends.
