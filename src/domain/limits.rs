@@ -30,7 +30,7 @@ pub struct Limits {
     pub delivery_backoff_most: Duration,
     /// Outbox rows held in memory as a schedule; more stay in the store until there is room.
     pub delivery_scheduled: usize,
-    /// Senders of one channel at work at once: a slow delivery holds only its own conversation.
+    /// Delivery threads of one channel, started on demand: a slow delivery holds only its own conversation.
     pub senders: usize,
 
     // Store

@@ -1,4 +1,4 @@
-//! Empties the outbox: threads `out:CHANNEL:N` take the next due row of a conversation that is
+//! Empties the outbox: threads `out:CHANNEL:N`, one for each channel and a few more on demand, take the next due row of a conversation that is
 //! not held and hand it to the channel. What to do after a failure is decided in `domain::delivery`,
 //! who is next in `domain::schedule`; the rows themselves stay in the store until they are due.
 
@@ -49,6 +49,8 @@ struct Line {
 struct LineState {
     schedule: Schedule<Conversation>,
     stopping: bool,
+    /// Threads of this channel, and those of them that are at work.
+    threads: usize,
     working: usize,
     /// Rows that ended while the outbox is being read; `None` while it is not.
     done_while_reading: Option<BTreeSet<Row>>,
@@ -109,6 +111,7 @@ impl Delivery {
             state: Mutex::new(LineState {
                 schedule: Schedule::new(self.limits.delivery_scheduled),
                 stopping: false,
+                threads: 0,
                 working: 0,
                 done_while_reading: None,
             }),
@@ -116,17 +119,40 @@ impl Delivery {
         });
         self.load(&line).map_err(AttachError::Store)?;
         lock(&self.lines).insert(name.clone(), line.clone());
-        for n in 1..=self.limits.senders {
-            let (this, line) = (self.clone(), line.clone());
-            let thread = spawn(&format!("out:{name}:{n}"), STACK, move || this.work(&line))
-                .map_err(AttachError::Thread)?;
-            lock(&self.threads).push(thread);
-        }
+        lock(&line.state).threads = 1;
+        self.start_sender(&line, 1).map_err(AttachError::Thread)?;
         Ok(())
     }
 
+    fn start_sender(self: &Arc<Self>, line: &Arc<Line>, n: usize) -> std::io::Result<()> {
+        let (this, theirs) = (self.clone(), line.clone());
+        let name = format!("out:{}:{n}", line.name);
+        let thread = spawn(&name, STACK, move || this.work(&theirs))?;
+        lock(&self.threads).push(thread);
+        Ok(())
+    }
+
+    /// Starts another thread for a channel all of whose threads are at work while more is due.
+    fn grow(self: &Arc<Self>, line: &Arc<Line>) {
+        let n = {
+            let mut state = lock(&line.state);
+            let now = self.clock.unix();
+            let due = state.schedule.next_due().is_some_and(|due| due <= now);
+            let wanted = due && !state.stopping && state.working == state.threads;
+            if !wanted || state.threads == self.limits.senders {
+                return;
+            }
+            state.threads += 1;
+            state.threads
+        };
+        if let Err(error) = self.start_sender(line, n) {
+            lock(&line.state).threads -= 1;
+            log::warn!(channel = line.name.as_str(), error = error.to_string().as_str(); "cannot start another delivery thread, those that run go on");
+        }
+    }
+
     /// A row has just been stored: it is due now.
-    pub fn push(&self, outgoing: &Outgoing) {
+    pub fn push(self: &Arc<Self>, outgoing: &Outgoing) {
         let Some(line) = lock(&self.lines)
             .get(&outgoing.conversation.channel)
             .cloned()
@@ -139,6 +165,7 @@ impl Delivery {
             .push(outgoing.row, &outgoing.conversation, now);
         if pushed == Pushed::Kept {
             line.changed.notify_one();
+            self.grow(&line);
         }
     }
 
@@ -242,8 +269,9 @@ impl Delivery {
         Ok(())
     }
 
-    fn work(&self, line: &Line) {
+    fn work(self: &Arc<Self>, line: &Arc<Line>) {
         while let Some(row) = self.next(line) {
+            self.grow(line);
             let done = catch_unwind(AssertUnwindSafe(|| self.deliver(line, row)));
             let at = done.unwrap_or_else(|_| {
                 self.watch.fault(Fault::Send);
