@@ -639,3 +639,40 @@ fn a_delivery_is_tried_again_counted_and_given_up() {
         assert_eq!(store.counts().outbox_open, 0);
     });
 }
+
+/// Whom a message was meant for outlives the process, and whoever answers it does not change it.
+#[test]
+fn what_was_meant_for_a_private_brain_stays_private() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = Place::File(folder.path().join("korvun.db"));
+    let open = || Store::open(&place, &Limits::default(), TestClock::new()).expect("opened");
+    let store = open();
+    for (id, meant_for) in [
+        ("private", Some(Audience::Private)),
+        ("public", Some(Audience::Public)),
+        ("nobody", None),
+    ] {
+        store
+            .accept(&said(id, "hola"), Claim::No, meant_for, &busy())
+            .expect("accepted");
+    }
+    store.close();
+    let store = open();
+    for (id, meant_for, seen) in [
+        ("private", Some(Audience::Private), vec!["answer"]),
+        ("public", Some(Audience::Public), vec!["hola", "answer"]),
+        ("nobody", None, vec!["hola", "answer"]),
+    ] {
+        let work = store
+            .claim(&conversation(id))
+            .expect("claimed")
+            .expect("work");
+        assert_eq!(work.meant_for, meant_for, "{id}");
+        answer(&store, work.row, "answer");
+        let shown = store
+            .history(&conversation(id), i64::MAX, 20, Audience::Public)
+            .expect("read");
+        let texts: Vec<&str> = shown.iter().map(|turn| turn.text.as_str()).collect();
+        assert_eq!(texts, seen, "{id}");
+    }
+}

@@ -159,7 +159,10 @@ fn table(all: &[Tried], style: Style) -> String {
         let word = style.paint(role, &format!("{:<6}", tried.outcome.word()));
         let _ = write!(out, "{word}  {name:<width$}  {}", printable(&tried.message));
         if !tried.help.is_empty() {
-            let _ = write!(out, "; {}", style.paint(Role::Aside, &tried.help));
+            let asks = tried.message.ends_with('?');
+            let between = if asks { "" } else { ";" };
+            let help = style.paint(Role::Aside, &tried.help);
+            let _ = write!(out, "{between} {help}");
         }
         out.push('\n');
     }

@@ -335,10 +335,6 @@ impl Daemon {
         }
         // Before the count: marks of what was sent wait for company in the store's queue.
         self.store.close();
-        // What is known to be sent is written down before what is left is counted.
-        if let Err(error) = self.store.write(|_| Ok(())) {
-            log::warn!(error = error.to_string().as_str(); "cannot write the last marks to the store");
-        }
         let left = self.store.counts();
         log::info!(cut_runs = cut, inbox = left.inbox_open, outbox = left.outbox_open, durable = self.store.health().durable; "stopped");
         let abandoned = !self.store.health().durable && left.inbox_open + left.outbox_open > 0;

@@ -147,8 +147,8 @@ impl Excuse {
                 "Aquí todavía no me han conectado a ningún modelo. Avisa a quien me administra, por favor.",
             ),
             Excuse::Moved => (
-                "My setup changed while your message was waiting, so I haven't passed it on to the model that answers here now. Please send it again if you want that.",
-                "Mi configuración cambió mientras tu mensaje esperaba, así que no se lo he pasado al modelo que ahora responde aquí. Vuelve a enviarlo si quieres que lo haga.",
+                "My setup changed while this waited, so I kept it from the model that answers now. Please send it again if it may have it.",
+                "Mi configuración cambió mientras esperabas y no lo he pasado al modelo que responde ahora. Vuelve a enviarlo si puede verlo.",
             ),
             Excuse::SetAside => (
                 "I tried to answer this several times and it went wrong, so I have put it aside. Whoever runs me can see it.",

@@ -193,7 +193,7 @@ pub(super) const HISTORY: &str =
                 WHERE i.channel = ?1 AND i.conversation = ?2 AND i.state <= 1))
         OR (t.role = 'user' AND t.outcome = 'ok' AND EXISTS (SELECT 1 FROM turns a
                 WHERE a.channel = ?1 AND a.conversation = ?2
-                  AND coalesce(a.after, a.id) = t.id AND a.role = 'assistant')))
+                  AND coalesce(a.after, a.id) = +t.id AND a.role = 'assistant')))
     ORDER BY coalesce(t.after, t.id) DESC, t.id DESC LIMIT ?5";
 
 fn history(

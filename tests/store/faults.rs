@@ -148,20 +148,25 @@ fn a_damaged_page_is_named_where_it_is_met_and_the_rest_goes_on() {
     let path = folder.path().join("korvun.db");
     let store = open(&path, &Limits::default());
     let work = begin(&store, &said("c", &"long ".repeat(20_000)));
-    let page: u64 = store
+    let (page, page_bytes) = store
         .read(|connection| {
             connection.query_row(
-                "SELECT rootpage FROM sqlite_schema WHERE name = 'turns'",
+                "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size
+                 WHERE name = 'turns'",
                 [],
-                |row| row.get::<_, u32>(0),
+                |row| {
+                    Ok((
+                        row.get::<_, u32>(0)? as usize,
+                        row.get::<_, u32>(1)? as usize,
+                    ))
+                },
             )
         })
-        .expect("read")
-        .into();
+        .expect("read");
     drop(store);
     let mut bytes = fs::read(&path).expect("read");
-    let at = usize::try_from((page - 1) * 4096).expect("small");
-    bytes[at..at + 4096].fill(0xee);
+    let at = (page - 1) * page_bytes;
+    bytes[at..at + page_bytes].fill(0xee);
     fs::write(&path, &bytes).expect("written");
     let store = open(&path, &Limits::default());
     let refused = store.claim(&work.conversation);
