@@ -225,6 +225,10 @@ fn speed(table: &mut Table, size: &Size) {
     latency(table, &added, &unit);
 
     let before = process::written(daemon.pid());
+    let (cpu, threads) = (
+        process::processor(daemon.pid()),
+        process::by_thread(daemon.pid()),
+    );
     let spent = runs::closed_loops(&daemon, &sink, &model, "loop", size.loops);
     let burst_bytes = (process::written(daemon.pid()) - before) as f64 / size.loops as f64;
     let bound = Bound::Least((ceiling / 4.0).min(1500.0));
@@ -234,6 +238,18 @@ fn speed(table: &mut Table, size: &Size) {
         "1/s",
         bound,
     );
+    let each = |spent: Duration| spent.as_secs_f64() * 1e6 / size.loops as f64;
+    let cpu = process::processor(daemon.pid()).saturating_sub(cpu);
+    table.row(
+        "processor time for a message, in a burst",
+        each(cpu),
+        "us",
+        Bound::Told,
+    );
+    for (name, spent) in process::by_thread(daemon.pid()) {
+        let spent = spent.saturating_sub(threads.get(&name).copied().unwrap_or_default());
+        println!("    threads {name}: {:.0} us", each(spent));
+    }
     let (resident, anonymous) = process::memory(daemon.pid());
     table.row(
         &format!("RSS after {} messages in 16 conversations", size.loops),
