@@ -124,13 +124,20 @@ fn binary(table: &mut Table) {
     }
 }
 
+/// A daemon as the systemd unit starts it: with one memory arena.
+fn site(model: &Model, sink: &Sink) -> Site {
+    let mut site = Site::new(BINARY, Path::new(FOLDER), &model.url(), &sink.url());
+    site.env.push(("MALLOC_ARENA_MAX".into(), "1".into()));
+    site
+}
+
 /// Memory, wake-ups and time on a processor of a daemon that has done each thing once and now waits.
 fn idle(table: &mut Table, size: &Size) {
     println!("\nidle");
     let (model, sink) = (Model::echo(), Sink::start());
     // Speaks no TLS: the daemon loads its roots, greets, and finds the door shut.
     let mute = Server::start("127.0.0.1:0", |_| Reply::Close);
-    let mut site = Site::new(BINARY, Path::new(FOLDER), &model.url(), &sink.url());
+    let mut site = site(&model, &sink);
     site.env.push(("SSL_CERT_FILE".into(), roots().into()));
     site.env
         .push(("T_KEY".into(), "a-key-of-the-bench-0123456789".into()));
@@ -210,7 +217,7 @@ fn speed(table: &mut Table, size: &Size) {
         Bound::Told,
     );
 
-    let mut site = Site::new(BINARY, Path::new(FOLDER), &model.url(), &sink.url());
+    let mut site = site(&model, &sink);
     site.model()["parallel"] = json!(16);
     let mut daemon = site.start();
     let mut unit = Unit::new(site.path());
