@@ -11,6 +11,7 @@ mod floors;
 mod front;
 mod install;
 mod lanes;
+mod metrics;
 mod preflight;
 mod privacy;
 mod provider_faults;
