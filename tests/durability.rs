@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::support::daemon::{Daemon, WEBHOOK_TOKEN};
 use crate::support::load::Poster;
+use crate::support::rig;
 use crate::support::scripted::{echo, Gate, Model, Play};
 use crate::support::sink::{Delivery, Sink};
 use crate::support::site;
@@ -402,8 +403,7 @@ fn the_sync_comes_before_the_200() {
         .args(["-o", "/dev/null", "true"])
         .status();
     if !traceable.is_ok_and(|status| status.success()) {
-        println!("skipped: strace is missing or may not trace here");
-        return;
+        return rig::missing("strace", "it is not installed or may not trace");
     }
     let (model, sink) = (Model::echo(), Sink::start());
     let site = site(&model.url(), &sink.url());

@@ -12,6 +12,7 @@ mod front;
 mod install;
 mod lanes;
 mod model;
+mod metrics;
 mod preflight;
 mod privacy;
 mod provider_faults;

@@ -52,8 +52,35 @@ struct LineState {
     /// Threads of this channel, and those of them that are at work.
     threads: usize,
     working: usize,
+    fresh: Fresh,
     /// Rows that ended while the outbox is being read; `None` while it is not.
     done_while_reading: Option<BTreeSet<Row>>,
+}
+
+/// Rows as they were stored a moment ago, so that the next delivery need not read them again. It
+/// may forget any of them at any time.
+#[derive(Default)]
+struct Fresh {
+    rows: BTreeMap<Row, Outgoing>,
+    bytes: usize,
+}
+
+impl Fresh {
+    /// Bytes of text kept for each channel: a burst of usual answers, nothing that a Pi would feel.
+    const MOST_BYTES: usize = 128 * 1024;
+
+    fn keep(&mut self, outgoing: &Outgoing) {
+        if self.bytes + outgoing.text.len() <= Fresh::MOST_BYTES {
+            self.bytes += outgoing.text.len();
+            self.rows.insert(outgoing.row, outgoing.clone());
+        }
+    }
+
+    fn take(&mut self, row: Row) -> Option<Outgoing> {
+        let outgoing = self.rows.remove(&row)?;
+        self.bytes -= outgoing.text.len();
+        Some(outgoing)
+    }
 }
 
 /// Why a channel's delivery could not be taken up.
@@ -113,6 +140,7 @@ impl Delivery {
                 stopping: false,
                 threads: 0,
                 working: 0,
+                fresh: Fresh::default(),
                 done_while_reading: None,
             }),
             changed: Condvar::new(),
@@ -153,18 +181,22 @@ impl Delivery {
 
     /// A row has just been stored: it is due now.
     pub fn push(self: &Arc<Self>, outgoing: &Outgoing) {
-        let Some(line) = lock(&self.lines)
+        let line = lock(&self.lines)
             .get(&outgoing.conversation.channel)
-            .cloned()
-        else {
-            return;
-        };
+            .cloned();
+        let Some(line) = line else { return };
         let now = self.clock.unix();
-        let pushed = lock(&line.state)
-            .schedule
-            .push(outgoing.row, &outgoing.conversation, now);
-        if pushed == Pushed::Kept {
-            line.changed.notify_one();
+        let (row, conversation) = (outgoing.row, &outgoing.conversation);
+        let busy = {
+            let mut state = lock(&line.state);
+            if state.schedule.push(row, conversation, now) == Pushed::LeftInStore {
+                return;
+            }
+            state.fresh.keep(outgoing);
+            state.working == state.threads
+        };
+        line.changed.notify_one();
+        if busy {
             self.grow(&line);
         }
     }
@@ -271,7 +303,6 @@ impl Delivery {
 
     fn work(self: &Arc<Self>, line: &Arc<Line>) {
         while let Some(row) = self.next(line) {
-            self.grow(line);
             let done = catch_unwind(AssertUnwindSafe(|| self.deliver(line, row)));
             let at = done.unwrap_or_else(|_| {
                 self.watch.fault(Fault::Send);
@@ -332,7 +363,9 @@ impl Delivery {
 
     /// Delivers one row and returns when to try again; `None` when it is over.
     fn deliver(&self, line: &Line, row: Row) -> Option<UnixMs> {
-        let outgoing = match self.store.outgoing(row) {
+        let fresh = lock(&line.state).fresh.take(row);
+        let read = fresh.map_or_else(|| self.store.outgoing(row), |fresh| Ok(Some(fresh)));
+        let outgoing = match read {
             Ok(Some(outgoing)) => outgoing,
             Ok(None) => return None,
             Err(error) => {

@@ -16,7 +16,7 @@ use crate::base::clock::{Clock, Deadline};
 use crate::base::sync::{lock, Stop};
 use crate::channel::port::{Acceptance, Answer, Intake, Refusal};
 use crate::domain::excuse::Excuse;
-use crate::domain::ids::MessageId;
+use crate::domain::ids::{ChannelName, MessageId};
 use crate::domain::limits::Limits;
 use crate::domain::message::Inbound;
 use crate::store::{self, Accepted, Claim, Store, StoreError};
@@ -167,7 +167,6 @@ impl Intake for Engine {
     fn accept(&self, inbound: Inbound) -> Result<Acceptance, Refusal> {
         let parts = &self.0;
         let conversation = inbound.conversation.clone();
-        let channel = conversation.channel.clone();
         let setup = parts.current.load();
         let needs = setup.needs_of(&conversation);
         let ticket = parts.lanes.begin(&conversation, &needs);
@@ -186,44 +185,14 @@ impl Intake for Engine {
         let meant_for = setup
             .brain_of(&conversation)
             .map(|live| run::audience_of(live));
-        let accepted = parts.store.accept(&inbound, claim, meant_for, &busy);
-        let mut work = None;
-        let mut waits = false;
-        let answer = match accepted {
-            Ok(Accepted::New {
-                message_id,
-                work: claimed,
-                ..
-            }) => {
-                waits = claimed.is_none();
-                work = claimed;
-                parts.watch.received(&channel, &message_id);
-                self.turns_stored(1);
-                Ok(Acceptance::New(message_id))
+        let mut accepted = parts.store.accept(&inbound, claim, meant_for, &busy);
+        // The run begins before anything is counted.
+        let (work, waits) = match &mut accepted {
+            Ok(Accepted::New { work, .. }) => {
+                let waits = work.is_none();
+                (work.take(), waits)
             }
-            Ok(Accepted::Busy {
-                message_id,
-                outgoing,
-            }) => {
-                parts.watch.received(&channel, &message_id);
-                self.turns_stored(2);
-                parts.delivery.push(&outgoing);
-                Ok(Acceptance::New(message_id))
-            }
-            Ok(Accepted::Duplicate { message_id }) => {
-                parts.watch.deduped(&channel);
-                Ok(Acceptance::Repeated(message_id))
-            }
-            Ok(Accepted::Full) => {
-                parts.watch.dropped(&channel, Dropped::QueueFull);
-                Err(Refusal::Full)
-            }
-            Err(error) => {
-                log::error!(channel = channel.as_str(), error = error.to_string().as_str(); "cannot store a message, its sender was told to come again");
-                parts.watch.dropped(&channel, Dropped::Store);
-                parts.watch.fault(Fault::Store);
-                Err(Refusal::Store)
-            }
+            _ => (None, false),
         };
         match (ticket, work) {
             (Some(ticket), Some(work)) => parts.lanes.start(ticket, work),
@@ -231,7 +200,7 @@ impl Intake for Engine {
             (None, _) if waits => parts.lanes.queue(&conversation, &needs),
             (None, _) => {}
         }
-        answer
+        self.report(&conversation.channel, accepted)
     }
 
     fn answer(&self, message: &MessageId) -> Option<Answer> {
@@ -255,6 +224,45 @@ impl Intake for Engine {
 }
 
 impl Engine {
+    /// Counts what became of a message, and says it to its channel.
+    fn report(
+        &self,
+        channel: &ChannelName,
+        accepted: Result<Accepted, StoreError>,
+    ) -> Result<Acceptance, Refusal> {
+        let parts = &self.0;
+        match accepted {
+            Ok(Accepted::New { message_id, .. }) => {
+                parts.watch.received(channel, &message_id);
+                self.turns_stored(1);
+                Ok(Acceptance::New(message_id))
+            }
+            Ok(Accepted::Busy {
+                message_id,
+                outgoing,
+            }) => {
+                parts.delivery.push(&outgoing);
+                parts.watch.received(channel, &message_id);
+                self.turns_stored(2);
+                Ok(Acceptance::New(message_id))
+            }
+            Ok(Accepted::Duplicate { message_id }) => {
+                parts.watch.deduped(channel);
+                Ok(Acceptance::Repeated(message_id))
+            }
+            Ok(Accepted::Full) => {
+                parts.watch.dropped(channel, Dropped::QueueFull);
+                Err(Refusal::Full)
+            }
+            Err(error) => {
+                log::error!(channel = channel.as_str(), error = error.to_string().as_str(); "cannot store a message, its sender was told to come again");
+                parts.watch.dropped(channel, Dropped::Store);
+                parts.watch.fault(Fault::Store);
+                Err(Refusal::Store)
+            }
+        }
+    }
+
     fn turns_stored(&self, turns: u64) {
         if self.0.store.health().durable {
             self.0
