@@ -61,7 +61,12 @@ pub fn setup(plan: Plan, tools: &Tools<'_>, writing: Writing) -> Result<Setup, S
         }
     }
     if writing == Writing::Mounted {
-        channels.insert(ChannelName::new("console"), Arc::new(Console));
+        let name = ChannelName::new("console");
+        let console = Console {
+            name: name.clone(),
+            watch: tools.watch.clone(),
+        };
+        channels.insert(name, Arc::new(console));
     }
     Ok(Setup {
         plan,

@@ -67,6 +67,9 @@ pub struct Limits {
     /// How long deliveries may go on after that (contract 8).
     pub stop_deliveries: Duration,
 
+    /// How long systemd is kept waiting for channels that have neither connected nor failed yet.
+    pub ready_within: Duration,
+
     // Providers
     /// Bytes of a model's answer: far above any answer, far below what hurts a Pi.
     pub completion_bytes: usize,
@@ -167,6 +170,7 @@ impl Default for Limits {
             stop_runs: seconds(10),
             stop_cut: seconds(1),
             stop_deliveries: seconds(5),
+            ready_within: seconds(20),
             completion_bytes: 4 * mib,
             error_body_bytes: 64 * 1024,
             retry_after_most: seconds(60),

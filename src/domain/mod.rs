@@ -4,6 +4,7 @@ pub mod address;
 pub mod brain;
 pub mod catalogue;
 pub mod completion;
+pub mod cursor;
 pub mod delivery;
 #[cfg(test)]
 mod dice;

@@ -15,8 +15,9 @@ use std::time::Instant;
 use crate::base::clock::{Clock, Deadline};
 use crate::base::sync::{lock, Stop};
 use crate::channel::port::{Acceptance, Answer, Intake, Refusal};
+use crate::domain::cursor::{Cursor, Reached};
 use crate::domain::excuse::Excuse;
-use crate::domain::ids::MessageId;
+use crate::domain::ids::{ChannelName, MessageId};
 use crate::domain::limits::Limits;
 use crate::domain::message::Inbound;
 use crate::store::{self, Accepted, Claim, Store, StoreError};
@@ -165,6 +166,55 @@ impl Engine {
 
 impl Intake for Engine {
     fn accept(&self, inbound: Inbound) -> Result<Acceptance, Refusal> {
+        let channel = inbound.conversation.channel.clone();
+        let taken = self.take(inbound, None);
+        // It is gone unless its sender comes again.
+        match taken {
+            Ok(_) => {}
+            Err(Refusal::Full) => self.0.watch.dropped(&channel, Dropped::QueueFull),
+            Err(Refusal::Store) => self.0.watch.dropped(&channel, Dropped::Store),
+        }
+        taken
+    }
+
+    fn accept_at(&self, inbound: Inbound, cursor: &Cursor) -> Result<Acceptance, Refusal> {
+        self.take(inbound, Some(cursor))
+    }
+
+    fn advance(&self, channel: &ChannelName, cursor: &Cursor) {
+        self.0.store.advance(channel, cursor);
+    }
+
+    fn cursor(&self, channel: &ChannelName, account: &str) -> Result<Option<Reached>, Refusal> {
+        self.0.store.cursor(channel, account).map_err(|error| {
+            log::error!(channel = channel.as_str(), error = error.to_string().as_str(); "cannot read how far a channel has been taken");
+            Refusal::Store
+        })
+    }
+
+    fn answer(&self, message: &MessageId) -> Option<Answer> {
+        let state = self.0.store.message(message).unwrap_or_else(|error| {
+            log::warn!(error = error.to_string().as_str(); "cannot look up an answer");
+            None
+        });
+        let store::Answer {
+            message_id,
+            role,
+            sender_name,
+            text,
+        } = state?.answer?;
+        Some(Answer {
+            message_id,
+            role,
+            sender_name,
+            text,
+        })
+    }
+}
+
+impl Engine {
+    /// Takes a message in, and moves `cursor` in the same commit.
+    fn take(&self, inbound: Inbound, cursor: Option<&Cursor>) -> Result<Acceptance, Refusal> {
         let parts = &self.0;
         let conversation = inbound.conversation.clone();
         let channel = conversation.channel.clone();
@@ -186,7 +236,9 @@ impl Intake for Engine {
         let meant_for = setup
             .brain_of(&conversation)
             .map(|live| run::audience_of(live));
-        let accepted = parts.store.accept(&inbound, claim, meant_for, &busy);
+        let accepted = parts
+            .store
+            .accept_at(&inbound, cursor, claim, meant_for, &busy);
         let mut work = None;
         let mut waits = false;
         let answer = match accepted {
@@ -214,13 +266,9 @@ impl Intake for Engine {
                 parts.watch.deduped(&channel);
                 Ok(Acceptance::Repeated(message_id))
             }
-            Ok(Accepted::Full) => {
-                parts.watch.dropped(&channel, Dropped::QueueFull);
-                Err(Refusal::Full)
-            }
+            Ok(Accepted::Full) => Err(Refusal::Full),
             Err(error) => {
-                log::error!(channel = channel.as_str(), error = error.to_string().as_str(); "cannot store a message, its sender was told to come again");
-                parts.watch.dropped(&channel, Dropped::Store);
+                log::error!(channel = channel.as_str(), error = error.to_string().as_str(); "cannot store a message, it has to come again");
                 parts.watch.fault(Fault::Store);
                 Err(Refusal::Store)
             }
@@ -234,27 +282,6 @@ impl Intake for Engine {
         answer
     }
 
-    fn answer(&self, message: &MessageId) -> Option<Answer> {
-        let state = self.0.store.message(message).unwrap_or_else(|error| {
-            log::warn!(error = error.to_string().as_str(); "cannot look up an answer");
-            None
-        });
-        let store::Answer {
-            message_id,
-            role,
-            sender_name,
-            text,
-        } = state?.answer?;
-        Some(Answer {
-            message_id,
-            role,
-            sender_name,
-            text,
-        })
-    }
-}
-
-impl Engine {
     fn turns_stored(&self, turns: u64) {
         if self.0.store.health().durable {
             self.0
