@@ -114,7 +114,7 @@ fn an_older_schema_is_brought_up_to_date_with_what_it_holds() {
     let store = open(&path, &Limits::default());
     let id = begin(&store, &said("c", "hola")).message_id;
     drop(store);
-    let older = Connection::open(&path).expect("opened");
+    let older = rusqlite::Connection::open(&path).expect("opened");
     older
         .execute_batch("DROP TABLE cursors; PRAGMA user_version = 1")
         .expect("as it was");
