@@ -14,6 +14,8 @@ pub mod netns;
 pub mod raw_http;
 pub mod scripted;
 pub mod sink;
+pub mod telegram;
+pub mod telegram_text;
 
 /// A site for the binary under test, on the disk of the build folder.
 pub fn site(model_url: &str, sink_url: &str) -> daemon::Site {
