@@ -108,7 +108,7 @@ pub const DISCORD: ChannelDescriptor = ChannelDescriptor {
     ],
     form: ChannelForm::Chat,
     mode: Some("gateway"),
-    stage: Stage::Later,
+    stage: Stage::Built,
 };
 
 /// The generic webhook.

@@ -1,7 +1,10 @@
 //! Ways in and out for people and programs: the list of kinds.
 
 pub mod console;
+pub mod discord;
 pub mod kinds;
 pub mod port;
 pub mod telegram;
+mod strangers;
+mod typing;
 pub mod webhook;

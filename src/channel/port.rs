@@ -19,6 +19,15 @@ pub trait Intake: Send + Sync {
     /// A [`Refusal`]: nothing is stored, the sender has to come again.
     fn accept(&self, inbound: Inbound) -> Result<Acceptance, Refusal>;
 
+    /// As [`Intake::accept`], for a platform that keeps the message until it is taken: a refusal
+    /// is no loss, and is not counted as one.
+    ///
+    /// Blocks: for one commit.
+    ///
+    /// # Errors
+    /// A [`Refusal`]: nothing is stored, the message has to be fetched again.
+    fn accept_kept(&self, inbound: Inbound) -> Result<Acceptance, Refusal>;
+
     /// As [`Intake::accept`], and moves `cursor` in the same commit: the message is stored and left
     /// behind, or neither. One that was accepted before moves it too.
     ///

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::clock::{Clock, Deadline};
 use crate::base::sync::spawn;
 use crate::channel::console::Console;
+use crate::channel::discord::{self, Discord};
 use crate::channel::port::Channel;
 use crate::channel::telegram::{self, Telegram};
 use crate::channel::webhook::{self, Webhook};
@@ -145,6 +146,25 @@ fn build_channel(
                 message: error.to_string(),
             })?;
             Ok(Some(Arc::new(telegram)))
+        }
+        ChannelSettings::Chat(settings) if channel.name.as_str() == "discord" => {
+            let Some(token_env) = &channel.token_env else {
+                return Err(missing(channel, "a channel without a token"));
+            };
+            let discord = Discord::new(discord::Parts {
+                name: channel.name.clone(),
+                settings: settings.clone(),
+                token: secret(token_env)?,
+                commands: commands.iter().map(|(word, _)| word.clone()).collect(),
+                wire: tools.wire.clone(),
+                watch: tools.watch.clone(),
+                clock: tools.clock.clone(),
+                limits: tools.limits.clone(),
+            });
+            let discord = discord.map_err(|error| StartError {
+                message: error.to_string(),
+            })?;
+            Ok(Some(Arc::new(discord)))
         }
         ChannelSettings::Chat(_) => Err(missing(channel, "this channel")),
     }

@@ -177,6 +177,10 @@ impl Intake for Engine {
         taken
     }
 
+    fn accept_kept(&self, inbound: Inbound) -> Result<Acceptance, Refusal> {
+        self.take(inbound, None)
+    }
+
     fn accept_at(&self, inbound: Inbound, cursor: &Cursor) -> Result<Acceptance, Refusal> {
         self.take(inbound, Some(cursor))
     }

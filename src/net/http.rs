@@ -38,6 +38,8 @@ pub struct Wire(Arc<Inner>);
 struct Inner {
     open: Agent,
     private: Agent,
+    /// What the agents dial through, for what is not HTTP.
+    shielded: [Shielded; 2],
     tls: Tls,
     limits: Limits,
     clock: Arc<dyn Clock>,
@@ -101,6 +103,7 @@ pub struct Client {
     wire: Wire,
     shield: Shield,
     pool: Pool,
+    scheme: &'static str,
 }
 
 impl Wire {
@@ -121,13 +124,16 @@ impl Wire {
     ) -> Wire {
         let tls = Tls::new(cert_file);
         let look_ups = LookUps::new(names, limits.look_ups);
-        let agent = |shield| {
-            let shielded = Shielded::new(shield, look_ups.clone(), tls.clone(), Arc::clone(&clock));
-            Agent::with_parts(recipe(limits), shielded.clone(), shielded)
+        let shielded = [Shield::Open, Shield::Private].map(|shield| {
+            Shielded::new(shield, look_ups.clone(), tls.clone(), Arc::clone(&clock))
+        });
+        let agent = |shielded: &Shielded| {
+            Agent::with_parts(recipe(limits), shielded.clone(), shielded.clone())
         };
         Wire(Arc::new(Inner {
-            open: agent(Shield::Open),
-            private: agent(Shield::Private),
+            open: agent(&shielded[0]),
+            private: agent(&shielded[1]),
+            shielded,
             tls,
             limits: limits.clone(),
             clock,
@@ -141,6 +147,15 @@ impl Wire {
             wire: self.clone(),
             shield,
             pool: Pool::Use,
+            scheme: "Bearer",
+        }
+    }
+
+    /// What dials behind `shield`.
+    pub(super) fn shielded(&self, shield: Shield) -> &Shielded {
+        match shield {
+            Shield::Open => &self.0.shielded[0],
+            Shield::Private => &self.0.shielded[1],
         }
     }
 
@@ -187,6 +202,15 @@ impl Client {
     pub fn fresh(&self) -> Client {
         Client {
             pool: Pool::Avoid,
+            ..self.clone()
+        }
+    }
+
+    /// The same client, whose secrets go out under another word than `Bearer`.
+    #[must_use]
+    pub fn authorized_as(&self, scheme: &'static str) -> Client {
+        Client {
+            scheme,
             ..self.clone()
         }
     }
@@ -278,7 +302,7 @@ impl Client {
             builder = builder.header(*name, *value);
         }
         if let Some(secret) = request.bearer {
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", secret.reveal()))
+            let mut value = HeaderValue::from_str(&format!("{} {}", self.scheme, secret.reveal()))
                 .map_err(ureq::http::Error::from)?;
             value.set_sensitive(true);
             builder = builder.header("authorization", value);

@@ -11,3 +11,4 @@ mod line;
 pub mod names;
 mod shield;
 pub mod tls;
+pub mod ws;

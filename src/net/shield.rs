@@ -180,6 +180,27 @@ impl Connector<()> for Shielded {
 }
 
 impl Shielded {
+    /// A connection of its own to a host, for what is not HTTP; the call of this thread gives it up.
+    ///
+    /// Blocks: until `until`.
+    ///
+    /// # Errors
+    /// `Shield` where no address may be dialled, `Connect` where none answers, `Cancelled`.
+    pub(super) fn connect(
+        &self,
+        host: &str,
+        port: u16,
+        until: Instant,
+    ) -> Result<Arc<TcpStream>, HttpError> {
+        let allowed = self.allowed(host)?.into_iter();
+        let candidates: Vec<_> = allowed.map(|ip| SocketAddr::new(ip, port)).collect();
+        let stream = self.dial(&candidates, until)?;
+        if call::given_up() {
+            return Err(HttpError::Cancelled);
+        }
+        Ok(stream)
+    }
+
     /// Dials the candidates one after the other; each is looked at again, and so is the peer that
     /// the connection really has.
     fn dial(&self, candidates: &[SocketAddr], until: Instant) -> Result<Arc<TcpStream>, HttpError> {

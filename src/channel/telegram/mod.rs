@@ -8,7 +8,6 @@ mod listen;
 mod place;
 mod poll;
 mod render;
-mod typing;
 mod update;
 
 use std::collections::BTreeMap;
@@ -31,12 +30,12 @@ use crate::net::http::Wire;
 use crate::watch::Watch;
 
 use super::port::{Channel, Intake, SendFailure, StartError, Working};
+use super::typing::Typing;
 use api::{Api, Call, Failure, Line, Refused};
 use flood::Flood;
 use listen::Listener;
 use place::{Answerable, Place};
 use render::Part;
-use typing::Typing;
 use update::Rules;
 
 /// The stack of the threads: TLS and JSON of a bounded depth.
@@ -89,7 +88,7 @@ struct Shared {
     rules: Rules,
     /// Ends polling.
     cancel: Cancel,
-    typing: Arc<Typing>,
+    typing: Arc<Typing<Place>>,
     flood: Mutex<Flood>,
     /// Groups that have become supergroups: the old id is dead.
     moved: Mutex<BTreeMap<i64, i64>>,

@@ -1,6 +1,6 @@
-//! Shows that an answer is being made, for as long as it is: the thread `typing:telegram` sends
-//! `sendChatAction` and renews it. It never waits behind a message, and a message waits for it only
-//! while a sign to the very same chat is on its way.
+//! Shows that an answer is being made, for as long as it is: the thread `typing:CHANNEL` has a sign
+//! sent and renewed. It never waits behind a message, and a message waits for it only while a sign to
+//! the very same place is on its way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -9,22 +9,20 @@ use std::time::{Duration, Instant};
 use crate::base::sync::lock;
 use crate::net::cancel::Cancel;
 
-use super::place::Place;
-
 /// Where answers are being made.
 #[derive(Debug)]
-pub(super) struct Typing {
-    state: Mutex<State>,
+pub(super) struct Typing<P> {
+    state: Mutex<State<P>>,
     changed: Condvar,
     after: Duration,
     again: Duration,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    rooms: BTreeMap<Place, Room>,
+#[derive(Debug)]
+struct State<P> {
+    rooms: BTreeMap<P, Room>,
     /// The sign on its way, and what cuts it.
-    in_flight: Option<(Place, Cancel)>,
+    in_flight: Option<(P, Cancel)>,
     ended: bool,
 }
 
@@ -35,12 +33,12 @@ struct Room {
 }
 
 /// An answer being made; it ends with the value.
-pub(super) struct Run {
-    typing: Arc<Typing>,
-    place: Place,
+pub(super) struct Run<P: Copy + Ord> {
+    typing: Arc<Typing<P>>,
+    place: P,
 }
 
-impl Drop for Run {
+impl<P: Copy + Ord> Drop for Run<P> {
     fn drop(&mut self) {
         let mut state = lock(&self.typing.state);
         if let Some(room) = state.rooms.get_mut(&self.place) {
@@ -52,11 +50,15 @@ impl Drop for Run {
     }
 }
 
-impl Typing {
+impl<P: Copy + Ord> Typing<P> {
     /// The first sign comes `after` the beginning, the next `again` after it.
-    pub(super) fn new(after: Duration, again: Duration) -> Typing {
+    pub(super) fn new(after: Duration, again: Duration) -> Typing<P> {
         Typing {
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                rooms: BTreeMap::new(),
+                in_flight: None,
+                ended: false,
+            }),
             changed: Condvar::new(),
             after,
             again,
@@ -64,7 +66,7 @@ impl Typing {
     }
 
     /// An answer is being made from `now` on.
-    pub(super) fn begin(self: &Arc<Self>, place: Place, now: Instant) -> Run {
+    pub(super) fn begin(self: &Arc<Self>, place: P, now: Instant) -> Run<P> {
         let mut state = lock(&self.state);
         let room = state.rooms.entry(place).or_insert(Room {
             runs: 0,
@@ -83,7 +85,7 @@ impl Typing {
     /// one that came in behind the answer would look as if there were more to come.
     ///
     /// Blocks: for `span` at most, and only while there is such a sign.
-    pub(super) fn quiet(&self, place: Place, span: Duration) {
+    pub(super) fn quiet(&self, place: P, span: Duration) {
         let until = Instant::now() + span;
         let mut state = lock(&self.state);
         while let Some((_, cancel)) = state
@@ -118,7 +120,7 @@ impl Typing {
     /// wait beyond the usual.
     ///
     /// Blocks: until [`Typing::end`].
-    pub(super) fn work(&self, sign: impl Fn(Place, &Cancel) -> Duration) {
+    pub(super) fn work(&self, sign: impl Fn(P, &Cancel) -> Duration) {
         while let Some((place, cancel)) = self.next() {
             let more = sign(place, &cancel);
             let mut state = lock(&self.state);
@@ -132,7 +134,7 @@ impl Typing {
     }
 
     /// The next place that is due; none at the end.
-    fn next(&self) -> Option<(Place, Cancel)> {
+    fn next(&self) -> Option<(P, Cancel)> {
         let mut state = lock(&self.state);
         loop {
             if state.ended {
@@ -167,10 +169,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    const PLACE: Place = Place {
-        chat: 7,
-        topic: None,
-    };
+    const PLACE: u64 = 7;
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
@@ -195,11 +194,7 @@ mod tests {
         assert_eq!(signs.recv_timeout(LONG), Ok(PLACE));
         drop(second);
         // Another place does not wait.
-        let other = Place {
-            chat: 8,
-            topic: None,
-        };
-        typing.quiet(other, LONG);
+        typing.quiet(8, LONG);
         go.send(()).unwrap();
         typing.quiet(PLACE, LONG);
         assert!(lock(&typing.state).in_flight.is_none());
