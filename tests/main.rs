@@ -5,6 +5,7 @@ mod admin;
 mod cli;
 mod config;
 mod dependencies;
+mod discord;
 mod documents;
 mod durability;
 mod floors;

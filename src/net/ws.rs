@@ -5,7 +5,8 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use rustls::{ClientConnection, StreamOwned};
@@ -139,29 +140,73 @@ pub struct Socket {
 
 impl fmt::Debug for Socket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let peer = self.inner.get_ref().tcp().peer_addr().ok();
+        let peer = self.inner.get_ref().tcp().socket.stream.peer_addr().ok();
         f.debug_struct("Socket").field("peer", &peer).finish()
+    }
+}
+
+/// Ends the wait of a [`Socket::read`] from another thread, for good, and leaves the connection whole,
+/// so that a goodbye can still be said.
+#[derive(Clone, Debug)]
+pub struct Waker {
+    stream: Weak<TcpStream>,
+    woken: Arc<AtomicBool>,
+}
+
+impl Waker {
+    /// Ends the wait, this one and each later one.
+    pub fn wake(&self) {
+        self.woken.store(true, Ordering::SeqCst);
+        if let Some(stream) = self.stream.upgrade() {
+            // A socket that is gone already waits for nothing.
+            let _ = stream.shutdown(Shutdown::Read);
+        }
+    }
+}
+
+/// A socket whose end of input is no end where a [`Waker`] has made it.
+struct Tcp {
+    socket: Plain,
+    woken: Arc<AtomicBool>,
+}
+
+impl Read for Tcp {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.socket.read(buffer) {
+            Ok(0) if self.woken.load(Ordering::SeqCst) => Err(io::ErrorKind::TimedOut.into()),
+            result => result,
+        }
+    }
+}
+
+impl Write for Tcp {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.socket.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
     }
 }
 
 /// The bytes below the frames.
 enum Stream {
-    Plain(Plain),
-    Tls(Box<StreamOwned<ClientConnection, Plain>>),
+    Plain(Tcp),
+    Tls(Box<StreamOwned<ClientConnection, Tcp>>),
 }
 
 impl Stream {
     fn socket(&mut self) -> &mut Plain {
         match self {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(tls) => &mut tls.sock,
+            Stream::Plain(tcp) => &mut tcp.socket,
+            Stream::Tls(tls) => &mut tls.sock.socket,
         }
     }
 
-    fn tcp(&self) -> &Arc<TcpStream> {
+    fn tcp(&self) -> &Tcp {
         match self {
-            Stream::Plain(socket) => &socket.stream,
-            Stream::Tls(tls) => &tls.sock.stream,
+            Stream::Plain(tcp) => tcp,
+            Stream::Tls(tls) => &tls.sock,
         }
     }
 }
@@ -169,7 +214,7 @@ impl Stream {
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Plain(tcp) => tcp.read(buffer),
             Stream::Tls(tls) => tls.read(buffer),
         }
     }
@@ -178,14 +223,14 @@ impl Read for Stream {
 impl Write for Stream {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.write(buffer),
+            Stream::Plain(tcp) => tcp.write(buffer),
             Stream::Tls(tls) => tls.write(buffer),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Stream::Plain(socket) => socket.flush(),
+            Stream::Plain(tcp) => tcp.flush(),
             Stream::Tls(tls) => tls.flush(),
         }
     }
@@ -218,9 +263,10 @@ fn dial(wire: &Wire, opening: &Opening<'_>) -> Result<Socket, HttpError> {
             .connect(url.host(), url.port(), connected_by)?
     };
     opening.cancel.register(&stream);
-    let mut socket = Plain {
-        stream,
-        until: now + left,
+    let until = now + left;
+    let mut socket = Tcp {
+        socket: Plain { stream, until },
+        woken: Arc::default(),
     };
     let stream = if url.secure() {
         let tls = wire.tls().open(url.host(), &mut socket)?;
@@ -274,6 +320,16 @@ fn not_upgraded(error: Error) -> HttpError {
 }
 
 impl Socket {
+    /// What ends a wait of [`Socket::read`].
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        let tcp = self.inner.get_ref().tcp();
+        Waker {
+            stream: Arc::downgrade(&tcp.socket.stream),
+            woken: tcp.woken.clone(),
+        }
+    }
+
     /// The next thing that comes in before `until`. A message that is under way when the time is
     /// up is whole later.
     ///
@@ -327,7 +383,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let tcp = self.inner.get_ref().tcp();
+        let tcp = &self.inner.get_ref().tcp().socket.stream;
         self.cancel.release(tcp);
         // A socket that is gone already is what was wanted.
         let _ = tcp.shutdown(Shutdown::Both);

@@ -86,7 +86,7 @@ fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 
 /// Head and body of one message; `None` when the peer closed before its first byte.
 pub(super) fn read_message(
-    reader: &mut BufReader<TcpStream>,
+    reader: &mut BufReader<impl Read>,
 ) -> io::Result<Option<(Instant, String, Vec<u8>)>> {
     if reader.fill_buf()?.is_empty() {
         return Ok(None);
@@ -119,7 +119,7 @@ pub(super) fn read_message(
     Ok(Some((first_byte, head, body)))
 }
 
-fn read_chunks(reader: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> io::Result<()> {
+fn read_chunks(reader: &mut BufReader<impl Read>, body: &mut Vec<u8>) -> io::Result<()> {
     loop {
         let mut line = String::new();
         reader.read_line(&mut line)?;

@@ -7,6 +7,8 @@ pub mod authority;
 use std::path::Path;
 
 pub mod daemon;
+pub mod discord;
+pub mod discord_socket;
 pub mod http;
 pub mod load;
 pub mod model;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::clock::Deadline;
 use crate::base::random;
+use crate::base::sync::lock;
 use crate::channel::port::{Intake, Refusal};
 use crate::channel::strangers::Strangers;
 use crate::domain::message::Inbound;
@@ -92,7 +93,7 @@ impl Gateway {
 
     /// One step; says whether there is another.
     fn go_round(&mut self) -> bool {
-        if self.shared.cancel.raised() {
+        if self.shared.cancel.raised() || self.shared.leaving.raised() {
             return false;
         }
         let step = self.session.step(self.shared.parts.clock.now());
@@ -177,6 +178,7 @@ impl Gateway {
         );
         match opened {
             Ok(socket) => {
+                *lock(&self.shared.waker) = Some(socket.waker());
                 self.socket = Some(socket);
                 Came::Opened
             }

@@ -26,6 +26,7 @@ use crate::domain::url::Url;
 use crate::net::cancel::Cancel;
 use crate::net::error::HttpError;
 use crate::net::http::Wire;
+use crate::net::ws::Waker;
 use crate::watch::Watch;
 
 use super::port::{Channel, Held, Intake, SendFailure, StartError, Working};
@@ -39,6 +40,8 @@ pub use inquiry::{inquire, Facts, Trouble};
 
 /// The stack of the threads: TLS and JSON of a bounded depth.
 const STACK: usize = 512 * 1024;
+/// How long a goodbye to the gateway may take.
+const GOODBYE_WITHIN: Duration = Duration::from_secs(1);
 /// How long a stop waits for the gateway to end: its socket is closed, only a connect goes on.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a message waits for a sign to the same channel that is on its way.
@@ -87,7 +90,10 @@ struct Shared {
     parts: Parts,
     api: Api,
     rules: Rules,
-    /// Ends listening.
+    /// Asks the gateway's thread to say goodbye; what wakes it where it listens.
+    leaving: Stop,
+    waker: Mutex<Option<Waker>>,
+    /// Ends listening at once.
     cancel: Cancel,
     typing: Arc<Typing<u64>>,
     buckets: Mutex<Buckets>,
@@ -114,6 +120,8 @@ impl Discord {
                     commands: parts.commands.clone(),
                     text_bytes: limits.text_bytes,
                 },
+                leaving: Stop::new(),
+                waker: Mutex::new(None),
                 cancel: Cancel::new(),
                 typing: Arc::new(Typing::new(limits.typing_after, SIGN_AGAIN)),
                 buckets: Mutex::new(Buckets::new(limits.chats_known)),
@@ -182,9 +190,16 @@ impl Channel for Discord {
     }
 
     fn stop(&self) {
-        self.shared.cancel.raise();
         self.shared.typing.end();
-        if let Some(listened) = &*lock(&self.listened) {
+        self.shared.leaving.raise();
+        let waker = lock(&self.shared.waker).take();
+        let listened = lock(&self.listened).clone();
+        if let (Some(waker), Some(listened)) = (waker, &listened) {
+            waker.wake();
+            let _ = listened.wait(GOODBYE_WITHIN);
+        }
+        self.shared.cancel.raise();
+        if let Some(listened) = listened {
             if !listened.wait(STOP_PATIENCE) {
                 log::debug!("a connection to Discord's gateway is still being made; it ends by itself");
             }
