@@ -285,6 +285,9 @@ impl Session {
 
     /// Something came. `random` is uniform over the whole range.
     pub(super) fn came(&mut self, came: Came, now: Instant, random: u32) {
+        if matches!(self.phase, Phase::Over) {
+            return;
+        }
         match came {
             Came::Address(address, starts) => self.addressed(address, starts, now),
             Came::TokenRefused => self.fail(refused_token("the HTTP API answered 401")),
@@ -515,8 +518,11 @@ impl Session {
     }
 
     fn no_room(&mut self, why: &str, now: Instant, random: u32) {
-        let steady = self.steady(now);
-        self.part(steady);
+        // The resume itself has worked.
+        if let Some(known) = &mut self.known {
+            known.tries = 0;
+        }
+        self.due.clear();
         self.full = self.full.saturating_add(1);
         let wait = self.backoff.wait(self.full, random);
         self.rest(self.way(), now + wait, why.to_owned());
