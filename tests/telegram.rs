@@ -1,6 +1,9 @@
 //! Telegram by the letter of its contract, the real daemon against a strict peer; its parts in the
 //! folder of this name.
 
+mod alone;
+mod preflight;
+mod sends;
 mod way;
 
 use std::time::Duration;

@@ -5,6 +5,7 @@
 mod api;
 mod flood;
 mod listen;
+mod look;
 mod place;
 mod poll;
 mod render;
@@ -38,6 +39,8 @@ use place::{Answerable, Place};
 use render::Part;
 use typing::Typing;
 use update::Rules;
+
+pub use look::look;
 
 /// The stack of the threads: TLS and JSON of a bounded depth.
 const STACK: usize = 512 * 1024;
