@@ -2,6 +2,8 @@
 //! folder of this name.
 
 mod alone;
+mod house;
+mod polls;
 mod preflight;
 mod sends;
 mod way;
