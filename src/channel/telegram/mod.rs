@@ -124,7 +124,11 @@ impl Telegram {
                     text_bytes: limits.text_bytes,
                 },
                 cancel: Cancel::new(),
-                typing: Arc::new(Typing::new(limits.typing_after, limits.typing_again)),
+                typing: Arc::new(Typing::new(
+                    limits.typing_after,
+                    limits.typing_again,
+                    parts.clock.clone(),
+                )),
                 flood: Mutex::new(Flood::new(limits.chats_known)),
                 moved: Mutex::default(),
                 parts,
@@ -191,8 +195,7 @@ impl Channel for Telegram {
 
     fn working(&self, conversation: &Conversation) -> Option<Working> {
         let place = Place::of_id(&conversation.id)?;
-        let now = std::time::Instant::now();
-        Some(Box::new(self.shared.typing.begin(place, now)))
+        Some(Box::new(self.shared.typing.begin(place)))
     }
 
     fn stop(&self) {
