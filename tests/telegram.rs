@@ -6,6 +6,7 @@ mod house;
 mod polls;
 mod preflight;
 mod sends;
+mod tls;
 mod way;
 
 use std::time::Duration;

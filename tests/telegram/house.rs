@@ -309,3 +309,52 @@ fn kill_9_neither_loses_an_update_nor_answers_it_twice() {
     let doubled = peer.sent().len() as i64 - said;
     assert!((0..=12).contains(&doubled), "{doubled} sends too many");
 }
+
+#[test]
+fn a_part_that_fails_is_sent_again_and_those_before_it_are_not() {
+    let peer = Telegram::scripted(|method, nth, _| {
+        (method == "sendMessage" && nth == 2).then_some(Fault::Html(502))
+    });
+    let answer = ["a", "b", "c"]
+        .map(|letter| letter.repeat(4000))
+        .join("\n\n");
+    let model = Model::start(move |_| Play::Say(answer.clone()));
+    let site = site_of(&peer, &model.url());
+    let daemon = site.start();
+    peer.say(7, "hola");
+    peer.wait_for_sent(3, SOON);
+    daemon.stop();
+    let first: Vec<char> = peer
+        .texts(7)
+        .iter()
+        .filter_map(|text| text.chars().next())
+        .collect();
+    assert_eq!(first, ['a', 'b', 'c']);
+}
+
+#[test]
+fn parts_that_were_confirmed_are_not_sent_again_after_kill_9() {
+    let peer = Telegram::scripted(|method, nth, _| {
+        (method == "sendMessage" && nth >= 3).then_some(Fault::Html(502))
+    });
+    let answer = ["a", "b", "c"]
+        .map(|letter| letter.repeat(4000))
+        .join("\n\n");
+    let model = Model::start(move |_| Play::Say(answer.clone()));
+    let site = site_of(&peer, &model.url());
+    let daemon = site.start();
+    peer.say(7, "hola");
+    // The third part has failed twice: the marks of the first two have long been written.
+    peer.wait_for_calls("sendMessage", 4, SOON);
+    daemon.kill();
+    peer.script(|_, _, _| None);
+    let daemon = site.start();
+    peer.wait_for_sent(3, SOON);
+    daemon.stop();
+    let first: Vec<char> = peer
+        .texts(7)
+        .iter()
+        .filter_map(|text| text.chars().next())
+        .collect();
+    assert_eq!(first, ['a', 'b', 'c']);
+}

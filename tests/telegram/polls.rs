@@ -300,3 +300,48 @@ fn a_stop_ends_a_waiting_poll_at_once() {
         began.elapsed()
     );
 }
+
+#[test]
+fn a_peer_that_does_not_wait_is_not_asked_all_the_time() {
+    let peer = Telegram::scripted(|method, _, _| {
+        (method == "getUpdates").then_some(Fault::Updates(String::new()))
+    });
+    let limits = Limits {
+        reconnect_first: Duration::from_millis(200),
+        ..short()
+    };
+    let alone = Alone::start(&peer, &limits);
+    alone.wait_for_state(ChannelState::Connected);
+    std::thread::sleep(Duration::from_secs(1));
+    let polls = peer.seen("getUpdates").len();
+    assert!(polls <= 8, "{polls} polls in a second");
+}
+
+#[test]
+fn while_the_platform_is_away_it_is_asked_seldom_and_soon_after_it_is_back_messages_come() {
+    let peer = Telegram::start();
+    let limits = Limits {
+        reconnect_first: Duration::from_millis(50),
+        reconnect_most: Duration::from_millis(400),
+        ..short()
+    };
+    let alone = Alone::start(&peer, &limits);
+    alone.wait_for_state(ChannelState::Connected);
+    peer.script(|_, _, _| Some(Fault::Close));
+    alone.wait_for_state(ChannelState::Reconnecting);
+    let before = peer.seen("getUpdates").len();
+    std::thread::sleep(Duration::from_secs(2));
+    let tries = peer.seen("getUpdates").len() - before;
+    assert!((2..=14).contains(&tries), "{tries} tries in two seconds");
+    peer.say(7, "back");
+    peer.script(|_, _, _| None);
+    let back = Instant::now();
+    alone.wait_for_messages(1);
+    // The longest wait, and a busy box.
+    assert!(
+        back.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        back.elapsed()
+    );
+    alone.wait_for_state(ChannelState::Connected);
+}

@@ -96,13 +96,8 @@ impl Api {
     /// The API of the bot with that token below `base_url`. Over plain http only private addresses
     /// get the token.
     pub(super) fn new(base_url: &Url, token: &Secret, wire: &Wire) -> Api {
-        let shield = if base_url.secure() {
-            Shield::Open
-        } else {
-            Shield::Private
-        };
         Api {
-            client: wire.client(shield),
+            client: wire.client(shield_of(base_url)),
             root: base_url.join_secret("/bot", token),
             clock: wire.clock().clone(),
         }
@@ -138,6 +133,15 @@ impl Api {
             .header("retry-after")
             .and_then(|text| text.trim().parse().ok());
         judge(answer.status, &answer.body, retry_after)
+    }
+}
+
+/// In the clear the token, which is in each path, stays among private addresses.
+fn shield_of(base_url: &Url) -> Shield {
+    if base_url.secure() {
+        Shield::Open
+    } else {
+        Shield::Private
     }
 }
 
@@ -245,6 +249,13 @@ mod tests {
         ] {
             assert_eq!(judge(status, body.as_bytes(), header), meaning, "{body}");
         }
+    }
+
+    #[test]
+    fn over_plain_http_the_token_goes_to_private_addresses_only() {
+        let shield = |text| shield_of(&Url::parse(text).unwrap());
+        assert_eq!(shield("https://api.telegram.org"), Shield::Open);
+        assert_eq!(shield("http://192.168.1.5:8081"), Shield::Private);
     }
 
     #[test]
