@@ -44,6 +44,8 @@ struct Line {
     channel: Arc<dyn Channel>,
     state: Mutex<LineState>,
     changed: Condvar,
+    /// Told when the last delivery in flight has ended.
+    quiet: Condvar,
 }
 
 struct LineState {
@@ -144,6 +146,7 @@ impl Delivery {
                 done_while_reading: None,
             }),
             changed: Condvar::new(),
+            quiet: Condvar::new(),
         });
         self.load(&line).map_err(AttachError::Store)?;
         lock(&self.lines).insert(name.clone(), line.clone());
@@ -236,6 +239,7 @@ impl Delivery {
         for line in &lines {
             lock(&line.state).stopping = true;
             line.changed.notify_all();
+            line.quiet.notify_all();
         }
         self.cancel.raise();
     }
@@ -254,7 +258,7 @@ impl Delivery {
                 if state.stopping || (!due && state.working == 0) || left.is_zero() {
                     break;
                 }
-                let waited = line.changed.wait_timeout(state, left);
+                let waited = line.quiet.wait_timeout(state, left);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             state.stopping = true;
@@ -323,7 +327,11 @@ impl Delivery {
             let half = self.limits.delivery_scheduled / 2;
             let behind = state.schedule.behind() && state.schedule.room() >= half;
             let more = state.stopping || state.schedule.next_due().is_some();
+            let quiet = state.working == 0;
             drop(state);
+            if quiet {
+                line.quiet.notify_all();
+            }
             if behind {
                 if let Err(error) = self.load(line) {
                     log::warn!(channel = line.name.as_str(), error = error.to_string().as_str(); "cannot read the outbox");
