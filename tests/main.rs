@@ -22,6 +22,7 @@ mod secrets;
 mod shield;
 mod store;
 mod support;
+mod telegram;
 mod tls;
 mod webhook;
 mod wire;

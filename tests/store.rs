@@ -14,6 +14,7 @@ use korvun::store::{
     TurnOutcome, Work,
 };
 
+mod cursors;
 mod faults;
 mod forgetting;
 mod writing;

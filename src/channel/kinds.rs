@@ -81,7 +81,7 @@ pub const TELEGRAM: ChannelDescriptor = ChannelDescriptor {
     ],
     form: ChannelForm::Chat,
     mode: Some("polling"),
-    stage: Stage::Later,
+    stage: Stage::Built,
 };
 
 /// Discord, by its gateway.

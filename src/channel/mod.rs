@@ -3,4 +3,5 @@
 pub mod console;
 pub mod kinds;
 pub mod port;
+pub mod telegram;
 pub mod webhook;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::domain::ids::MessageId;
+use crate::domain::cursor::{Cursor, Reached};
+use crate::domain::ids::{ChannelName, Conversation, MessageId};
 use crate::domain::message::{Inbound, Outgoing, Role};
 use crate::net::cancel::Cancel;
 
@@ -17,6 +18,29 @@ pub trait Intake: Send + Sync {
     /// # Errors
     /// A [`Refusal`]: nothing is stored, the sender has to come again.
     fn accept(&self, inbound: Inbound) -> Result<Acceptance, Refusal>;
+
+    /// As [`Intake::accept`], and moves `cursor` in the same commit: the message is stored and left
+    /// behind, or neither. One that was accepted before moves it too.
+    ///
+    /// Blocks: for one commit.
+    ///
+    /// # Errors
+    /// A [`Refusal`]: nothing is stored, the message has to be fetched again.
+    fn accept_at(&self, inbound: Inbound, cursor: &Cursor) -> Result<Acceptance, Refusal>;
+
+    /// Moves a cursor past something that is no message for anybody. It is written with the next
+    /// commit that comes along: whoever sees the same thing again passes it over again.
+    ///
+    /// Blocks: only while the store's queue is full.
+    fn advance(&self, channel: &ChannelName, cursor: &Cursor);
+
+    /// How far an account of a channel has been taken; none where nothing is known of it.
+    ///
+    /// Blocks: for one read of the store.
+    ///
+    /// # Errors
+    /// [`Refusal::Store`] when the store cannot be read.
+    fn cursor(&self, channel: &ChannelName, account: &str) -> Result<Option<Reached>, Refusal>;
 
     /// What has been said in answer to a message, if it has an answer yet.
     ///
@@ -65,21 +89,38 @@ pub enum Refusal {
     Store,
 }
 
+/// What shows the people of a conversation that an answer is being made, until it is dropped.
+pub type Working = Box<dyn Send>;
+
 /// One channel. Built without opening anything; [`Channel::start`] opens it.
 pub trait Channel: Send + Sync {
-    /// Starts taking messages and handing them to `intake`.
+    /// Starts taking messages and handing them to `intake`. From then on the channel reports its
+    /// own state; it is `starting` until it says otherwise. Never waits for the network.
     ///
     /// # Errors
     /// A [`StartError`]; the channel is not running then.
     fn start(&self, intake: std::sync::Arc<dyn Intake>) -> Result<(), StartError>;
 
-    /// Delivers one message.
+    /// Delivers one message, from behind its first `outgoing.parts_sent` parts. `confirmed` is
+    /// told each time how many parts are safe.
     ///
     /// Blocks: up to the channel's own limit of one delivery, or until `cancel` is raised.
     ///
     /// # Errors
     /// A [`SendFailure`] that says whether another try can help.
-    fn send(&self, outgoing: &Outgoing, cancel: &Cancel) -> Result<(), SendFailure>;
+    fn send(
+        &self,
+        outgoing: &Outgoing,
+        confirmed: &dyn Fn(u32),
+        cancel: &Cancel,
+    ) -> Result<(), SendFailure>;
+
+    /// The work on a message of this conversation has begun; it ends when the returned value is
+    /// dropped, which is before the answer is handed to [`Channel::send`]. Never waits.
+    fn working(&self, conversation: &Conversation) -> Option<Working> {
+        let _ = conversation;
+        None
+    }
 
     /// Stops taking messages; deliveries still work.
     ///
@@ -112,9 +153,67 @@ pub enum SendFailure {
         /// What was attempted and what came back.
         reason: String,
     },
+    /// The other side's flood limit: another try works after this wait, an earlier one only
+    /// lengthens it.
+    Flood {
+        /// How long the other side asks to wait.
+        wait: Duration,
+        /// Who has to wait.
+        held: Held,
+        /// What was attempted and what came back.
+        reason: String,
+    },
+    /// Nothing was tried: the channel knows that it may not send here before this wait is over.
+    NotYet {
+        /// How long.
+        wait: Duration,
+    },
     /// No other try will.
     Never {
         /// What was attempted and what came back.
         reason: String,
     },
+}
+
+/// Whom a flood limit holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The conversation of the message.
+    Conversation,
+    /// Every conversation of the channel.
+    Channel,
+}
+
+/// What a look at a channel from outside found, for the preflight. Holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// How it is.
+    pub sight: Sight,
+    /// What was seen.
+    pub message: String,
+    /// What would help; empty where nothing is amiss.
+    pub help: String,
+}
+
+/// How a channel looks from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// As it should.
+    Fine,
+    /// Not as it should, but it may be well when it is served.
+    Doubtful,
+    /// It would not work.
+    Broken,
+}
+
+impl Look {
+    /// One that would not work.
+    #[must_use]
+    pub fn broken(message: impl Into<String>, help: impl Into<String>) -> Look {
+        Look {
+            sight: Sight::Broken,
+            message: message.into(),
+            help: help.into(),
+        }
+    }
 }

@@ -7,6 +7,7 @@ use crate::base::clock::{Clock, Deadline};
 use crate::base::sync::spawn;
 use crate::channel::console::Console;
 use crate::channel::port::Channel;
+use crate::channel::telegram::{self, Telegram};
 use crate::channel::webhook::{self, Webhook};
 use crate::config::plan::{self, ChannelSettings, Plan};
 use crate::config::secrets::Secrets;
@@ -55,13 +56,19 @@ pub fn setup(plan: Plan, tools: &Tools<'_>, writing: Writing) -> Result<Setup, S
         brains.insert(brain.name.clone(), Arc::new(live(brain, tools)));
     }
     let mut channels: BTreeMap<ChannelName, Arc<dyn Channel>> = BTreeMap::new();
+    let commands = chat_commands(&plan);
     for channel in &plan.channels {
-        if let Some(built) = build_channel(channel, tools)? {
+        if let Some(built) = build_channel(channel, &commands, tools)? {
             channels.insert(channel.name.clone(), built);
         }
     }
     if writing == Writing::Mounted {
-        channels.insert(ChannelName::new("console"), Arc::new(Console));
+        let name = ChannelName::new("console");
+        let console = Console {
+            name: name.clone(),
+            watch: tools.watch.clone(),
+        };
+        channels.insert(name, Arc::new(console));
     }
     Ok(Setup {
         plan,
@@ -87,6 +94,7 @@ fn live(brain: &Brain, tools: &Tools<'_>) -> LiveBrain {
 /// A channel of the file; `None` for the console, which comes with the admin token, not with the file.
 fn build_channel(
     channel: &plan::Channel,
+    commands: &[(String, String)],
     tools: &Tools<'_>,
 ) -> Result<Option<Arc<dyn Channel>>, StartError> {
     let secret = |name: &EnvName| {
@@ -119,8 +127,45 @@ fn build_channel(
             Ok(Some(Arc::new(webhook)))
         }
         ChannelSettings::Console => Ok(None),
+        ChannelSettings::Chat(settings) if channel.name.as_str() == "telegram" => {
+            let Some(token_env) = &channel.token_env else {
+                return Err(missing(channel, "a channel without a token"));
+            };
+            let telegram = Telegram::new(telegram::Parts {
+                name: channel.name.clone(),
+                settings: settings.clone(),
+                token: secret(token_env)?,
+                commands: commands.to_vec(),
+                wire: tools.wire.clone(),
+                watch: tools.watch.clone(),
+                clock: tools.clock.clone(),
+                limits: tools.limits.clone(),
+            });
+            let telegram = telegram.map_err(|error| StartError {
+                message: error.to_string(),
+            })?;
+            Ok(Some(Arc::new(telegram)))
+        }
         ChannelSettings::Chat(_) => Err(missing(channel, "this channel")),
     }
+}
+
+/// The commands of chats and what each does, as a platform shows them.
+fn chat_commands(plan: &Plan) -> Vec<(String, String)> {
+    let mut all = vec![
+        ("/help", "What this bot can do"),
+        ("/start", "What this bot can do"),
+        ("/stop", "Stop the answer in work"),
+        ("/notes", "What is remembered here"),
+    ];
+    if let Some(session) = &plan.session {
+        let triggers = session.triggers.iter();
+        all.extend(triggers.map(|word| (word.as_str(), "Start a new conversation")));
+        all.push(("/recall", "Show the end of the last conversation"));
+    }
+    all.into_iter()
+        .map(|(word, what)| (word.to_owned(), what.to_owned()))
+        .collect()
 }
 
 fn missing(channel: &plan::Channel, part: &str) -> StartError {

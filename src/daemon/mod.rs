@@ -103,7 +103,7 @@ pub struct Daemon {
     store: Arc<Store>,
     watch: Watch,
     admin: Option<Admin>,
-    notify: Notify,
+    notify: Arc<Notify>,
     clock: Arc<dyn Clock>,
     limits: Limits,
     stop: Stop,
@@ -163,7 +163,7 @@ impl Daemon {
             store,
             watch,
             admin: None,
-            notify,
+            notify: Arc::new(notify),
             clock,
             limits,
             stop: Stop::new(),
@@ -219,16 +219,43 @@ impl Daemon {
             attached.map_err(start_error)?;
         }
         let unfinished = self.engine.refill().map_err(start_error)?;
-        for (name, channel) in &setup.channels {
+        for channel in setup.channels.values() {
             let intake = Arc::new(self.engine.clone());
             channel.start(intake).map_err(start_error)?;
-            self.watch
-                .channel_state(name, ChannelState::Connected, None);
         }
         let (channels, durable) = (setup.channels.len(), self.store.health().durable);
-        log::info!(channels = channels, unfinished = unfinished, durable = durable; "ready");
-        self.notify.ready(&format!("{channels} channels"));
+        let ready = {
+            let notify = self.notify.clone();
+            move || {
+                log::info!(channels = channels, unfinished = unfinished, durable = durable; "ready");
+                notify.ready(&format!("{channels} channels"));
+            }
+        };
+        if self.watch.board.settled(Duration::ZERO) {
+            ready();
+        } else {
+            self.when_settled(ready).map_err(start_error)?;
+        }
         assemble::warm_up(&setup, &self.clock);
+        Ok(())
+    }
+
+    /// Says that the daemon is ready once each channel has connected or failed once, without
+    /// holding up the orders to it.
+    fn when_settled(&mut self, ready: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let (board, stop) = (self.watch.board.clone(), self.stop.clone());
+        let within = self.limits.ready_within;
+        let thread = spawn("ready", SMALL_STACK, move || {
+            let settled = board.settled(within);
+            if stop.raised() {
+                return;
+            }
+            if !settled {
+                log::warn!("a channel has neither connected nor failed yet, the rest runs");
+            }
+            ready();
+        })?;
+        self.threads.push(thread);
         Ok(())
     }
 
@@ -320,6 +347,7 @@ impl Daemon {
 
     /// Intake first, then runs, deliveries, admin server, store.
     fn stop(mut self) -> Ended {
+        self.stop.raise();
         for (name, channel) in &self.engine.setup().channels {
             channel.stop();
             self.watch.channel_state(name, ChannelState::Stopped, None);
@@ -328,7 +356,6 @@ impl Daemon {
         if let Some(admin) = self.admin.take() {
             admin.stop();
         }
-        self.stop.raise();
         for thread in self.threads.drain(..) {
             // A panic there was reported by the panic hook.
             let _ = thread.join();

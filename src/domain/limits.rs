@@ -67,6 +67,9 @@ pub struct Limits {
     /// How long deliveries may go on after that (contract 8).
     pub stop_deliveries: Duration,
 
+    /// How long systemd is kept waiting for channels that have neither connected nor failed yet.
+    pub ready_within: Duration,
+
     // Providers
     /// Bytes of a model's answer: far above any answer, far below what hurts a Pi.
     pub completion_bytes: usize,
@@ -88,6 +91,33 @@ pub struct Limits {
     pub answer_head_bytes: usize,
     /// How long what `/api/show` said is believed (contract 1).
     pub model_facts_kept: Duration,
+
+    // Chats
+    /// How long a poll of a chat platform waits for news: each end of it costs a request, and a
+    /// poll left behind by a crash blocks the next process for as long.
+    pub poll_wait: Duration,
+    /// How long after that a poll is given up: the platform answers at once when its wait is over.
+    pub poll_slack: Duration,
+    /// The wait behind a poll of somebody else: longer than ours last.
+    pub poll_conflict: Duration,
+    /// The wait before the first try to reach a platform again.
+    pub reconnect_first: Duration,
+    /// The longest wait between two such tries: after an outage the chats answer within it.
+    pub reconnect_most: Duration,
+    /// Bytes of one answer to a poll: far above a hundred messages, far below what hurts a Pi.
+    pub poll_bytes: usize,
+    /// How long one call of a chat platform may take that is no poll.
+    pub chat_call: Duration,
+    /// How long a run goes on before people are shown that it does: most are over by then.
+    pub typing_after: Duration,
+    /// Between two such signs: Telegram shows one for 5 s.
+    pub typing_again: Duration,
+    /// Chats of which is known when they were written to: more than talk within a minute.
+    pub chats_known: usize,
+    /// Between two log lines about one stranger (contract 3).
+    pub stranger_again: Duration,
+    /// Strangers that are remembered for that: a log line for each further one costs more than this.
+    pub strangers_known: usize,
 
     // Preflight
     /// How long all model servers together may take to tell of their models: a person waits.
@@ -167,6 +197,7 @@ impl Default for Limits {
             stop_runs: seconds(10),
             stop_cut: seconds(1),
             stop_deliveries: seconds(5),
+            ready_within: seconds(20),
             completion_bytes: 4 * mib,
             error_body_bytes: 64 * 1024,
             retry_after_most: seconds(60),
@@ -177,6 +208,18 @@ impl Default for Limits {
             idle_kept: seconds(60),
             answer_head_bytes: 12 * 1024,
             model_facts_kept: seconds(600),
+            poll_wait: seconds(30),
+            poll_slack: seconds(10),
+            poll_conflict: seconds(35),
+            reconnect_first: seconds(1),
+            reconnect_most: seconds(30),
+            poll_bytes: 4 * mib,
+            chat_call: seconds(30),
+            typing_after: Duration::from_millis(300),
+            typing_again: seconds(4),
+            chats_known: 1024,
+            stranger_again: hours(1),
+            strangers_known: 256,
             preflight: seconds(15),
             preflight_threads: 8,
             front_connections: 64,

@@ -4,11 +4,13 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::address;
+use crate::base::secret::{Secret, MASK};
 
 /// No URL that a person writes is longer; bounds what an outside answer can make us hold (bytes).
 const LENGTH_MOST: usize = 4096;
 
-/// A URL that can be dialled. Shows scheme, host, port and path; never the query.
+/// A URL that can be dialled. Shows scheme, host, port and path; never the query, nor a secret in
+/// the path.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     secure: bool,
@@ -16,6 +18,8 @@ pub struct Url {
     host: String,
     port: Option<u16>,
     path: String,
+    /// The path as it is shown, where it holds a secret.
+    shown: Option<String>,
     query: Option<String>,
 }
 
@@ -97,6 +101,7 @@ impl Url {
             host: checked_host(host)?,
             port,
             path: if path.is_empty() { "/" } else { path }.to_owned(),
+            shown: None,
             query,
         })
     }
@@ -128,31 +133,61 @@ impl Url {
     /// This URL with `path` (beginning with a slash) appended to its own path; the query goes.
     #[must_use]
     pub fn join(&self, path: &str) -> Url {
+        let joined = |base: &str| format!("{}{path}", base.trim_end_matches('/'));
         Url {
-            path: format!("{}{path}", self.path.trim_end_matches('/')),
+            path: joined(&self.path),
+            shown: self.shown.as_deref().map(joined),
             query: None,
             ..self.clone()
+        }
+    }
+
+    /// This URL with `path` and, right behind it, a secret appended to its own path. Wherever the
+    /// URL is shown, a mask stands in the secret's place; [`Url::join`] keeps it so.
+    #[must_use]
+    pub fn join_secret(&self, path: &str, secret: &Secret) -> Url {
+        let own = self.join(path);
+        let mut whole = own.path.clone();
+        for byte in secret.reveal().bytes() {
+            // What may stand in a segment of a path (RFC 3986, section 3.3).
+            if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
+                whole.push(char::from(byte));
+            } else {
+                whole.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        Url {
+            shown: Some(format!("{}{MASK}", own.shown.as_ref().unwrap_or(&own.path))),
+            path: whole,
+            ..own
         }
     }
 
     /// The whole text, query included: for the wire, not for a log.
     #[must_use]
     pub fn to_wire(&self) -> String {
-        match &self.query {
-            Some(query) => format!("{self}?{query}"),
-            None => self.to_string(),
+        let mut out = self.origin();
+        out.push_str(&self.path);
+        if let Some(query) = &self.query {
+            out.push('?');
+            out.push_str(query);
+        }
+        out
+    }
+
+    fn origin(&self) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        match self.port {
+            Some(port) => format!("{scheme}://{}:{port}", self.host),
+            None => format!("{scheme}://{}", self.host),
         }
     }
 }
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.secure { "https" } else { "http" };
-        write!(f, "{scheme}://{}", self.host)?;
-        if let Some(port) = self.port {
-            write!(f, ":{port}")?;
-        }
-        f.write_str(&self.path)
+        f.write_str(&self.origin())?;
+        f.write_str(self.shown.as_ref().unwrap_or(&self.path))
     }
 }
 
@@ -261,6 +296,19 @@ mod tests {
         assert_eq!(
             Url::parse("http://h/v1/").unwrap().join("/x").to_wire(),
             "http://h/v1/x"
+        );
+    }
+
+    #[test]
+    fn a_secret_in_the_path_is_sent_and_not_shown() {
+        let root = Url::parse("https://h:8/api").unwrap();
+        let url = root
+            .join_secret("/bot", &Secret::new("1:a/b?c d"))
+            .join("/x");
+        assert_eq!(url.to_wire(), "https://h:8/api/bot1:a%2Fb%3Fc%20d/x");
+        assert_eq!(
+            format!("{url} {url:?}"),
+            "https://h:8/api/bot[secret]/x https://h:8/api/bot[secret]/x"
         );
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::base::clock::{Clock, Deadline, UnixMs};
 use crate::base::random;
 use crate::base::sync::{lock, spawn};
-use crate::channel::port::{Channel, SendFailure};
+use crate::channel::port::{Channel, Held, SendFailure};
 use crate::domain::delivery::{after_failure, due_of_stored, Next};
 use crate::domain::ids::{ChannelName, Conversation};
 use crate::domain::limits::Limits;
@@ -46,6 +46,8 @@ struct Line {
     changed: Condvar,
     /// Told when the last delivery in flight has ended.
     quiet: Condvar,
+    /// Confirmed parts of rows that are not over yet.
+    parts: Mutex<BTreeMap<Row, u32>>,
 }
 
 struct LineState {
@@ -147,6 +149,7 @@ impl Delivery {
             }),
             changed: Condvar::new(),
             quiet: Condvar::new(),
+            parts: Mutex::default(),
         });
         self.load(&line).map_err(AttachError::Store)?;
         lock(&self.lines).insert(name.clone(), line.clone());
@@ -312,6 +315,9 @@ impl Delivery {
                 self.watch.fault(Fault::Send);
                 Some(self.clock.unix().plus(self.limits.delivery_backoff_most))
             });
+            if at.is_none() {
+                lock(&line.parts).remove(&row);
+            }
             let mut state = lock(&line.state);
             state.working -= 1;
             match at {
@@ -381,8 +387,16 @@ impl Delivery {
                 return Some(self.clock.unix().plus(STORE_REST));
             }
         };
+        let mut outgoing = outgoing;
+        // The store's count is written when there is company for it, and may come too late.
+        let known = lock(&line.parts).get(&row).copied();
+        outgoing.parts_sent = outgoing.parts_sent.max(known.unwrap_or(0));
+        let confirmed = |parts| {
+            lock(&line.parts).insert(row, parts);
+            self.store.part_sent(row, parts);
+        };
         let cancel = self.cancel.clone();
-        let failure = match line.channel.send(&outgoing, &cancel) {
+        let failure = match line.channel.send(&outgoing, &confirmed, &cancel) {
             Ok(()) => {
                 self.store.sent(row);
                 self.watch.sent(&line.name, &outgoing.message_id);
@@ -399,15 +413,20 @@ impl Delivery {
     fn failed(&self, line: &Line, outgoing: &Outgoing, failure: SendFailure) -> Option<UnixMs> {
         let now = self.clock.unix();
         let attempts = outgoing.attempts + 1;
+        let again = |after| {
+            let random = random::number();
+            let queued_at = outgoing.queued_at;
+            after_failure(queued_at, now, attempts, after, random, &self.limits)
+        };
         let (next, reason) = match &failure {
+            SendFailure::NotYet { wait } => return Some(now.plus(*wait)),
             SendFailure::Never { reason } => (Next::Failed, reason.as_str()),
-            SendFailure::Again { after, reason } => {
-                let random = random::number();
-                let queued_at = outgoing.queued_at;
-                (
-                    after_failure(queued_at, now, attempts, *after, random, &self.limits),
-                    reason.as_str(),
-                )
+            SendFailure::Again { after, reason } => (again(*after), reason.as_str()),
+            SendFailure::Flood { wait, held, reason } => {
+                if *held == Held::Channel {
+                    lock(&line.state).schedule.hold_all(now.plus(*wait));
+                }
+                (again(Some(*wait)), reason.as_str())
             }
         };
         let (channel, id) = (line.name.as_str(), outgoing.message_id.as_str());

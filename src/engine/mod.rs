@@ -15,6 +15,7 @@ use std::time::Instant;
 use crate::base::clock::{Clock, Deadline};
 use crate::base::sync::{lock, Stop};
 use crate::channel::port::{Acceptance, Answer, Intake, Refusal};
+use crate::domain::cursor::{Cursor, Reached};
 use crate::domain::excuse::Excuse;
 use crate::domain::ids::{ChannelName, MessageId};
 use crate::domain::limits::Limits;
@@ -165,42 +166,30 @@ impl Engine {
 
 impl Intake for Engine {
     fn accept(&self, inbound: Inbound) -> Result<Acceptance, Refusal> {
-        let parts = &self.0;
-        let conversation = inbound.conversation.clone();
-        let setup = parts.current.load();
-        let needs = setup.needs_of(&conversation);
-        let ticket = parts.lanes.begin(&conversation, &needs);
-        let claim = if ticket.is_some() {
-            Claim::IfIdle
-        } else {
-            Claim::No
-        };
-        let busy = store::Excuse {
-            text: Excuse::Busy.text(inbound.language),
-            sender_name: setup
-                .brain_of(&conversation)
-                .map_or("Korvun", |live| live.shown_name())
-                .to_owned(),
-        };
-        let meant_for = setup
-            .brain_of(&conversation)
-            .map(|live| run::audience_of(live));
-        let mut accepted = parts.store.accept(&inbound, claim, meant_for, &busy);
-        // The run begins before anything is counted.
-        let (work, waits) = match &mut accepted {
-            Ok(Accepted::New { work, .. }) => {
-                let waits = work.is_none();
-                (work.take(), waits)
-            }
-            _ => (None, false),
-        };
-        match (ticket, work) {
-            (Some(ticket), Some(work)) => parts.lanes.start(ticket, work),
-            (Some(ticket), None) => parts.lanes.finish(&ticket, waits, &needs),
-            (None, _) if waits => parts.lanes.queue(&conversation, &needs),
-            (None, _) => {}
+        let channel = inbound.conversation.channel.clone();
+        let taken = self.take(inbound, None);
+        // It is gone unless its sender comes again.
+        match taken {
+            Ok(_) => {}
+            Err(Refusal::Full) => self.0.watch.dropped(&channel, Dropped::QueueFull),
+            Err(Refusal::Store) => self.0.watch.dropped(&channel, Dropped::Store),
         }
-        self.report(&conversation.channel, accepted)
+        taken
+    }
+
+    fn accept_at(&self, inbound: Inbound, cursor: &Cursor) -> Result<Acceptance, Refusal> {
+        self.take(inbound, Some(cursor))
+    }
+
+    fn advance(&self, channel: &ChannelName, cursor: &Cursor) {
+        self.0.store.advance(channel, cursor);
+    }
+
+    fn cursor(&self, channel: &ChannelName, account: &str) -> Result<Option<Reached>, Refusal> {
+        self.0.store.cursor(channel, account).map_err(|error| {
+            log::error!(channel = channel.as_str(), error = error.to_string().as_str(); "cannot read how far a channel has been taken");
+            Refusal::Store
+        })
     }
 
     fn answer(&self, message: &MessageId) -> Option<Answer> {
@@ -224,6 +213,48 @@ impl Intake for Engine {
 }
 
 impl Engine {
+    /// Takes a message in, and moves `cursor` in the same commit.
+    fn take(&self, inbound: Inbound, cursor: Option<&Cursor>) -> Result<Acceptance, Refusal> {
+        let parts = &self.0;
+        let conversation = inbound.conversation.clone();
+        let setup = parts.current.load();
+        let needs = setup.needs_of(&conversation);
+        let ticket = parts.lanes.begin(&conversation, &needs);
+        let claim = if ticket.is_some() {
+            Claim::IfIdle
+        } else {
+            Claim::No
+        };
+        let busy = store::Excuse {
+            text: Excuse::Busy.text(inbound.language),
+            sender_name: setup
+                .brain_of(&conversation)
+                .map_or("Korvun", |live| live.shown_name())
+                .to_owned(),
+        };
+        let meant_for = setup
+            .brain_of(&conversation)
+            .map(|live| run::audience_of(live));
+        let mut accepted = parts
+            .store
+            .accept_at(&inbound, cursor, claim, meant_for, &busy);
+        // The run begins before anything is counted.
+        let (work, waits) = match &mut accepted {
+            Ok(Accepted::New { work, .. }) => {
+                let waits = work.is_none();
+                (work.take(), waits)
+            }
+            _ => (None, false),
+        };
+        match (ticket, work) {
+            (Some(ticket), Some(work)) => parts.lanes.start(ticket, work),
+            (Some(ticket), None) => parts.lanes.finish(&ticket, waits, &needs),
+            (None, _) if waits => parts.lanes.queue(&conversation, &needs),
+            (None, _) => {}
+        }
+        self.report(&conversation.channel, accepted)
+    }
+
     /// Counts what became of a message, and says it to its channel.
     fn report(
         &self,
@@ -250,13 +281,9 @@ impl Engine {
                 parts.watch.deduped(channel);
                 Ok(Acceptance::Repeated(message_id))
             }
-            Ok(Accepted::Full) => {
-                parts.watch.dropped(channel, Dropped::QueueFull);
-                Err(Refusal::Full)
-            }
+            Ok(Accepted::Full) => Err(Refusal::Full),
             Err(error) => {
-                log::error!(channel = channel.as_str(), error = error.to_string().as_str(); "cannot store a message, its sender was told to come again");
-                parts.watch.dropped(channel, Dropped::Store);
+                log::error!(channel = channel.as_str(), error = error.to_string().as_str(); "cannot store a message, it has to come again");
                 parts.watch.fault(Fault::Store);
                 Err(Refusal::Store)
             }

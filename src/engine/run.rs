@@ -2,11 +2,12 @@
 //! Whatever happens, the message ends in a stored answer, an honest sentence, or another attempt.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::base::backoff::Backoff;
 use crate::base::sync::lock;
+use crate::channel::port::Working;
 use crate::domain::brain::Sensitivity;
 use crate::domain::completion::FailureKind;
 use crate::domain::excuse::Excuse;
@@ -45,6 +46,15 @@ struct Run<'a> {
     work: &'a Work,
     needs: &'a Needs,
     started: Instant,
+    /// Shows that an answer is being made; taken away before there is one.
+    shown: Mutex<Option<Working>>,
+}
+
+impl Run<'_> {
+    fn no_longer_shown(&self) {
+        let shown = lock(&self.shown).take();
+        drop(shown);
+    }
 }
 
 impl Parts {
@@ -72,11 +82,14 @@ impl Parts {
                 return self.lanes.finish(&ticket, !stopping, &needs);
             }
         };
+        let channel = setup.channels.get(&work.conversation.channel);
+        let shown = channel.and_then(|channel| channel.working(&work.conversation));
         let run = Run {
             ticket: &ticket,
             work: &work,
             needs: &needs,
             started: self.clock.now(),
+            shown: Mutex::new(shown),
         };
         self.watch
             .metrics
@@ -286,6 +299,7 @@ impl Parts {
     /// Commits an ending, hands the reply to delivery, gives lane and places back, and says so.
     /// While the store refuses, the answer is held and tried again: a full disk loses no answer.
     fn end(&self, run: &Run<'_>, ending: Ending<'_>) {
+        run.no_longer_shown();
         // What no brain had is fit for whom the next brain is fit: unknown, hence private.
         let audience = ending.live.map_or(Audience::Private, audience_of);
         let mut tries = 0;
@@ -351,6 +365,7 @@ impl Parts {
 
     /// A stop that was asked for has cut this run: its message and its attempt are given back.
     fn cut(&self, run: &Run<'_>) {
+        run.no_longer_shown();
         let row = run.work.row;
         let back = if lock(&self.forgiven).contains(&row) {
             self.store.put_back(row)
@@ -365,6 +380,7 @@ impl Parts {
 
     /// A fault of Korvun's own: the message is tried again, the attempt stays counted.
     fn failed(&self, setup: &Setup, run: &Run<'_>) {
+        run.no_longer_shown();
         self.watch.fault(Fault::Run);
         if let Some(live) = setup.brain_of(&run.work.conversation) {
             self.say(

@@ -100,6 +100,7 @@ impl Response {
 pub struct Client {
     wire: Wire,
     shield: Shield,
+    pool: Pool,
 }
 
 impl Wire {
@@ -139,6 +140,7 @@ impl Wire {
         Client {
             wire: self.clone(),
             shield,
+            pool: Pool::Use,
         }
     }
 
@@ -179,6 +181,16 @@ fn recipe(limits: &Limits) -> ureq::config::Config {
 }
 
 impl Client {
+    /// The same client, each of whose requests dials a connection of its own: after a failure an
+    /// idle connection may be as dead as the one that failed.
+    #[must_use]
+    pub fn fresh(&self) -> Client {
+        Client {
+            pool: Pool::Avoid,
+            ..self.clone()
+        }
+    }
+
     /// Sends a request and reads the answer, whatever its status.
     ///
     /// Blocks: until `request.deadline`, or until `request.cancel` is raised; a TCP connect in
@@ -187,7 +199,7 @@ impl Client {
     /// # Errors
     /// An [`HttpError`] by what can be done about it.
     pub fn send(&self, request: &Request<'_>) -> Result<Response, HttpError> {
-        let mut result = self.attempt(request, Pool::Use);
+        let mut result = self.attempt(request, self.pool);
         if let Err(Trouble::Stale(_)) = &result {
             if request.resend == Resend::Once {
                 log::debug!(url:% = request.url; "an idle connection was closed by the server");

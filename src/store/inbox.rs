@@ -9,8 +9,9 @@ use super::ids::inbox_id;
 use super::outbox::{self, Address};
 use super::state::State;
 use super::turns::{self, Audience, NewTurn, TurnOutcome};
-use super::{sweep, Store, Tx};
+use super::{cursor, sweep, Store, Tx};
 use crate::base::clock::UnixMs;
+use crate::domain::cursor::Cursor;
 use crate::domain::ids::{Conversation, MessageId};
 use crate::domain::message::{ChatKind, Inbound, Outgoing, Role};
 
@@ -274,9 +275,33 @@ impl Store {
         meant_for: Option<Audience>,
         busy: &Excuse,
     ) -> Result<Accepted, StoreError> {
-        let (inbound, busy) = (inbound.clone(), busy.clone());
+        self.accept_at(inbound, None, claim, meant_for, busy)
+    }
+
+    /// As [`Store::accept`], and moves `cursor` in the same commit, unless there was no room.
+    ///
+    /// Blocks: as [`Store::write`].
+    ///
+    /// # Errors
+    /// As [`Store::accept`].
+    pub fn accept_at(
+        &self,
+        inbound: &Inbound,
+        cursor: Option<&Cursor>,
+        claim: Claim,
+        meant_for: Option<Audience>,
+        busy: &Excuse,
+    ) -> Result<Accepted, StoreError> {
+        let (inbound, cursor, busy) = (inbound.clone(), cursor.cloned(), busy.clone());
         self.write_or(
-            move |tx| accept(tx, inbound, claim, meant_for, &busy),
+            move |tx| {
+                let channel = inbound.conversation.channel.clone();
+                let accepted = accept(tx, inbound, claim, meant_for, &busy)?;
+                if let (Some(at), false) = (&cursor, accepted == Accepted::Full) {
+                    cursor::set(tx, &channel, at)?;
+                }
+                Ok(accepted)
+            },
             |accepted| match accepted {
                 Accepted::New {
                     work: Some(work), ..

@@ -6,6 +6,7 @@
 //! commit.
 
 mod claim;
+mod cursor;
 mod erase;
 mod error;
 mod files;

@@ -96,6 +96,13 @@ const MIGRATIONS: &[&str] = &[
        finished_ms INTEGER,
        last_error TEXT);
      CREATE INDEX outbox_queued ON outbox(channel) WHERE state = 0;",
+    // 2: how far a channel has taken what its platform keeps for it, by account (a bot's id).
+    "CREATE TABLE cursors(
+       channel TEXT NOT NULL,
+       account TEXT NOT NULL,
+       position INTEGER NOT NULL,
+       at_ms INTEGER NOT NULL,
+       PRIMARY KEY(channel, account)) WITHOUT ROWID;",
 ];
 
 /// The newest schema that this build knows.

@@ -1,7 +1,8 @@
 //! Health of every named part, as readiness, status and pages show it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::base::clock::UnixMs;
 use crate::base::sync::lock;
@@ -108,7 +109,14 @@ struct Parts {
 
 /// The board. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Board(Arc<Mutex<Parts>>);
+pub struct Board(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    parts: Mutex<Parts>,
+    /// Rung when a channel's state changes.
+    changed: Condvar,
+}
 
 impl Board {
     /// An empty one.
@@ -126,7 +134,7 @@ impl Board {
         error: Option<&str>,
         now: UnixMs,
     ) -> Option<ChannelState> {
-        let mut parts = lock(&self.0);
+        let mut parts = lock(&self.0.parts);
         let before = parts.channels.get(channel).map(|health| health.state);
         let health = parts
             .channels
@@ -146,12 +154,30 @@ impl Board {
             None if state == ChannelState::Connected => health.last_error = None,
             None => {}
         }
+        drop(parts);
+        self.0.changed.notify_all();
         before
+    }
+
+    /// Waits until no channel is starting, for `span` at most, and says whether that is so.
+    ///
+    /// Blocks: for `span` at most.
+    #[must_use]
+    pub fn settled(&self, span: Duration) -> bool {
+        let starting = |parts: &mut Parts| {
+            let mut all = parts.channels.values();
+            all.any(|health| health.state == ChannelState::Starting)
+        };
+        let parts = lock(&self.0.parts);
+        let waited = self.0.changed.wait_timeout_while(parts, span, starting);
+        let (parts, late) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(parts);
+        !late.timed_out()
     }
 
     /// Counts something that went through a channel the board knows.
     pub fn count(&self, channel: &ChannelName, change: impl FnOnce(&mut Counts)) {
-        if let Some(health) = lock(&self.0).channels.get_mut(channel) {
+        if let Some(health) = lock(&self.0.parts).channels.get_mut(channel) {
             change(&mut health.counts);
         }
     }
@@ -159,18 +185,20 @@ impl Board {
     /// A channel's health.
     #[must_use]
     pub fn channel(&self, channel: &ChannelName) -> Option<ChannelHealth> {
-        lock(&self.0).channels.get(channel).cloned()
+        lock(&self.0.parts).channels.get(channel).cloned()
     }
 
     /// Notes how the last attempt at a model of a brain went.
     pub fn set_model(&self, brain: &BrainName, index: usize, state: ModelState) {
-        lock(&self.0).models.insert((brain.clone(), index), state);
+        lock(&self.0.parts)
+            .models
+            .insert((brain.clone(), index), state);
     }
 
     /// A model's health.
     #[must_use]
     pub fn model(&self, brain: &BrainName, index: usize) -> ModelState {
-        let parts = lock(&self.0);
+        let parts = lock(&self.0.parts);
         parts
             .models
             .get(&(brain.clone(), index))
@@ -204,6 +232,20 @@ mod tests {
         );
         board.set_channel_state(&webhook, ChannelState::Connected, None, UnixMs(4));
         assert_eq!(board.channel(&webhook).expect("known").last_error, None);
+    }
+
+    #[test]
+    fn the_board_is_settled_once_no_channel_is_starting() {
+        let (board, at) = (Board::new(), UnixMs(0));
+        let (console, webhook) = (ChannelName::new("console"), ChannelName::new("webhook"));
+        board.set_channel_state(&console, ChannelState::Connected, None, at);
+        assert!(board.settled(Duration::ZERO));
+        board.set_channel_state(&webhook, ChannelState::Starting, None, at);
+        assert!(!board.settled(Duration::ZERO));
+        let theirs = board.clone();
+        let waiting = std::thread::spawn(move || theirs.settled(Duration::from_secs(60)));
+        board.set_channel_state(&webhook, ChannelState::Failed, Some("refused"), at);
+        assert!(waiting.join().expect("no panic"));
     }
 
     #[test]

@@ -55,6 +55,7 @@ families! {
     MESSAGES_PROCESSED "korvun_messages_processed_total" Kind::Counter, ["channel"], "Messages accepted.";
     CHANNEL_STATE "korvun_channel_state" Kind::Gauge, ["channel", "state"], "1 for the state that a channel is in, else 0.";
     MESSAGES_DROPPED "korvun_channel_messages_dropped_total" Kind::Counter, ["channel", "reason"], "Messages that could not be taken.";
+    MESSAGES_IGNORED "korvun_channel_messages_ignored_total" Kind::Counter, ["channel", "reason"], "Messages passed over by rule.";
     CHANNEL_RECONNECTS "korvun_channel_reconnects_total" Kind::Counter, ["channel"], "Times that a channel lost its connection and came back for another.";
     DEDUPED "korvun_deduped_total" Kind::Counter, ["channel"], "Repeated messages recognised.";
     QUEUE_DEPTH "korvun_queue_depth" Kind::Gauge, ["queue"], "Unfinished rows of inbox and outbox.";

@@ -53,6 +53,39 @@ impl Dropped {
     }
 }
 
+/// Why a message was passed over by rule; the `reason` label of
+/// `korvun_channel_messages_ignored_total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// Its sender is not in `allow_from`.
+    NotAllowed,
+    /// It was said in a group and not to the bot.
+    NotAddressed,
+    /// Another bot or a program said it.
+    Bot,
+    /// The bot itself said it.
+    Own,
+    /// It changes an earlier message.
+    Edit,
+    /// It is nothing that a person says: a service message, an unknown kind.
+    Kind,
+}
+
+impl Ignored {
+    /// The word in metrics and events.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Ignored::NotAllowed => "not_allowed",
+            Ignored::NotAddressed => "not_addressed",
+            Ignored::Bot => "bot",
+            Ignored::Own => "own",
+            Ignored::Edit => "edit",
+            Ignored::Kind => "kind",
+        }
+    }
+}
+
 /// A fault of Korvun's own; the `kind` label of `korvun_router_errors_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -145,6 +178,21 @@ impl Watch {
         );
         self.board.count(channel, |counts| counts.dropped += 1);
         self.event("message_dropped", |event| {
+            event
+                .text("channel", channel.as_str())
+                .text("reason", reason.word())
+        });
+    }
+
+    /// A message was passed over by rule: nothing of it is kept.
+    pub fn ignored(&self, channel: &ChannelName, reason: Ignored) {
+        self.metrics.add(
+            &metrics::MESSAGES_IGNORED,
+            &[channel.as_str(), reason.word()],
+            1,
+        );
+        self.board.count(channel, |counts| counts.ignored += 1);
+        self.event("message_ignored", |event| {
             event
                 .text("channel", channel.as_str())
                 .text("reason", reason.word())

@@ -14,6 +14,9 @@ use crate::support::rig;
 
 use super::{answer, begin, busy, open, said, TestClock};
 
+/// The newest schema.
+const NEWEST: i64 = 2;
+
 fn refusal(path: &Path) -> StoreError {
     match Store::open(
         &Place::File(path.to_owned()),
@@ -63,7 +66,7 @@ fn a_file_that_is_not_ours_is_refused_and_left_as_it_is() {
             StoreError::Newer {
                 path: newer.clone(),
                 found: 99,
-                known: 1,
+                known: NEWEST,
             },
         ),
     ] {
@@ -98,11 +101,29 @@ fn an_empty_file_and_a_known_one_are_opened() {
     fs::write(&path, "").expect("written");
     assert_eq!(inspect(&path), Ok(0));
     let store = open(&path, &Limits::default());
-    assert_eq!(inspect(&path), Ok(1), "beside a daemon at work");
+    assert_eq!(inspect(&path), Ok(NEWEST), "beside a daemon at work");
     let id = begin(&store, &said("c", "hola")).message_id;
     drop(store);
+    assert_eq!(inspect(&path), Ok(NEWEST));
+    let store = open(&path, &Limits::default());
+    assert!(store.message(&id).expect("read").is_some());
+}
+
+#[test]
+fn an_older_schema_is_brought_up_to_date_with_what_it_holds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("korvun.db");
+    let store = open(&path, &Limits::default());
+    let id = begin(&store, &said("c", "hola")).message_id;
+    drop(store);
+    let older = rusqlite::Connection::open(&path).expect("opened");
+    older
+        .execute_batch("DROP TABLE cursors; PRAGMA user_version = 1")
+        .expect("as it was");
+    drop(older);
     assert_eq!(inspect(&path), Ok(1));
     let store = open(&path, &Limits::default());
+    assert_eq!(inspect(&path), Ok(NEWEST));
     assert!(store.message(&id).expect("read").is_some());
 }
 

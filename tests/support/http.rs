@@ -85,7 +85,7 @@ fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Head and body of one message; `None` when the peer closed before its first byte.
-fn read_message(
+pub(super) fn read_message(
     reader: &mut BufReader<TcpStream>,
 ) -> io::Result<Option<(Instant, String, Vec<u8>)>> {
     if reader.fill_buf()?.is_empty() {

@@ -15,6 +15,8 @@ pub mod raw_http;
 pub mod rig;
 pub mod scripted;
 pub mod sink;
+pub mod telegram;
+pub mod telegram_text;
 
 /// A site for the binary under test, on the disk of the build folder.
 pub fn site(model_url: &str, sink_url: &str) -> daemon::Site {

@@ -25,6 +25,7 @@ use crate::net::door::{Door, Entry};
 use crate::net::error::HttpError;
 use crate::net::front::{Announced, Client, Ends, Front, Head, Owner, Request, Response, Verdict};
 use crate::net::http::{self, Resend, Wire};
+use crate::watch::board::ChannelState;
 use crate::watch::{Dropped, Watch};
 
 use super::port::{Acceptance, Channel, Intake, Refusal, SendFailure, StartError};
@@ -167,10 +168,19 @@ impl Channel for Webhook {
         let front = front.map_err(failed)?;
         log::info!(address = front.local_addr().to_string().as_str(), path = self.desk.parts.settings.path.as_str(); "webhook listens");
         *lock(&self.front) = Some(front);
+        let parts = &self.desk.parts;
+        parts
+            .watch
+            .channel_state(&parts.name, ChannelState::Connected, None);
         Ok(())
     }
 
-    fn send(&self, outgoing: &Outgoing, cancel: &Cancel) -> Result<(), SendFailure> {
+    fn send(
+        &self,
+        outgoing: &Outgoing,
+        _confirmed: &dyn Fn(u32),
+        cancel: &Cancel,
+    ) -> Result<(), SendFailure> {
         let body = body::render(&outgoing.into(), &self.desk.parts.settings.mapping);
         let names = [
             &outgoing.reply_to,

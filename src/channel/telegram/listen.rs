@@ -1,0 +1,357 @@
+//! The thread `in:telegram`: performs the steps of polling and hands in what comes. It waits for one
+//! thing at a time, the answer to a call or the end of a wait, and ends by the channel's cancel. What
+//! follows a step is decided in `poll`, what an update means in `update`.
+
+use std::collections::BTreeMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{json, Value};
+
+use crate::base::random;
+use crate::channel::port::{Intake, Refusal};
+use crate::domain::cursor::{Cursor, Reached};
+use crate::domain::message::Inbound;
+use crate::watch::board::ChannelState;
+use crate::watch::{Fault, Ignored};
+
+use super::api::{Call, Failure, Line};
+use super::poll::{method, Came, Poller, Step};
+use super::update::{self, Me, Seen};
+use super::Shared;
+
+/// How long the thread rests after a panic, so that one that comes again does not spin.
+const PANIC_REST: Duration = Duration::from_secs(5);
+
+/// What the thread knows.
+pub(super) struct Listener {
+    shared: Arc<Shared>,
+    intake: Arc<dyn Intake>,
+    poller: Poller,
+    me: Option<Me>,
+    reached: Option<Reached>,
+    state: Option<ChannelState>,
+    paused: bool,
+    strangers: BTreeMap<String, Instant>,
+}
+
+impl Listener {
+    pub(super) fn new(shared: Arc<Shared>, intake: Arc<dyn Intake>) -> Listener {
+        Listener {
+            poller: Poller::new(&shared.parts.limits),
+            shared,
+            intake,
+            me: None,
+            reached: None,
+            state: None,
+            paused: false,
+            strangers: BTreeMap::new(),
+        }
+    }
+
+    /// Polls until the channel stops, or its token turns out to be worth nothing. A panic is
+    /// contained, and the poll goes on where it was.
+    ///
+    /// Blocks: until then.
+    pub(super) fn work(mut self) {
+        loop {
+            let ended = catch_unwind(AssertUnwindSafe(|| self.go_round()));
+            match ended {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(_) => {
+                    self.shared.parts.watch.fault(Fault::Run);
+                    self.tell(ChannelState::Reconnecting, Some("a fault of Korvun's own"));
+                    if self.shared.cancel.wait(PANIC_REST) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One step and the wait behind it; says whether it was the last.
+    fn go_round(&mut self) -> bool {
+        let came = self.step();
+        if self.shared.cancel.raised() {
+            return true;
+        }
+        let verdict = self.poller.after(&came, random::number());
+        if let Some((state, why)) = verdict.state {
+            self.tell(state, why.as_deref());
+        }
+        match verdict.wait {
+            None => true,
+            Some(Duration::ZERO) => false,
+            Some(wait) => self.shared.cancel.wait(wait),
+        }
+    }
+
+    fn step(&mut self) -> Came {
+        match self.poller.step() {
+            Step::Greet => match self.call(&json!({})) {
+                Ok(answer) => self.greeted(&answer),
+                Err(failure) => Came::Failed(failure),
+            },
+            Step::Unhook => self.done(&json!({ "drop_pending_updates": false })),
+            Step::Announce => self.done(&json!({ "commands": self.shared.commands() })),
+            Step::Probe => self.poll(Duration::ZERO),
+            Step::Poll => self.poll(self.shared.parts.limits.poll_wait),
+        }
+    }
+
+    fn done(&self, params: &Value) -> Came {
+        match self.call(params) {
+            Ok(_) => Came::Done,
+            Err(failure) => Came::Failed(failure),
+        }
+    }
+
+    fn greeted(&mut self, answer: &Value) -> Came {
+        let Some(me) = Me::of(answer) else {
+            return Came::Failed(Failure::Odd { status: 200 });
+        };
+        match self
+            .intake
+            .cursor(&self.shared.parts.name, &me.id.to_string())
+        {
+            Ok(reached) => self.reached = reached,
+            Err(_) => return Came::NoRoom,
+        }
+        log::info!(channel = self.shared.parts.name.as_str(), bot = me.username.as_str(); "bot known");
+        self.me = Some(me);
+        Came::Done
+    }
+
+    fn call(&self, params: &Value) -> Result<Value, Failure> {
+        self.call_within(params, self.shared.parts.limits.chat_call)
+    }
+
+    fn call_within(&self, params: &Value, within: Duration) -> Result<Value, Failure> {
+        self.shared.api.call(&Call {
+            method: method(self.poller.step()),
+            params,
+            within,
+            cancel: &self.shared.cancel,
+            body_most: self.shared.parts.limits.poll_bytes,
+            line: if self.poller.shaken() {
+                Line::Fresh
+            } else {
+                Line::Kept
+            },
+        })
+    }
+
+    fn poll(&mut self, wait: Duration) -> Came {
+        let limits = &self.shared.parts.limits;
+        let within = wait + limits.poll_slack;
+        let mut params = json!({
+            "timeout": wait.as_secs(),
+            "limit": self.poller.batch(),
+            "allowed_updates": ["message", "edited_message"],
+        });
+        let now = self.shared.parts.clock.unix();
+        if let Some(position) = self.reached.and_then(|reached| reached.usable(now)) {
+            params["offset"] = json!(position.saturating_add(1));
+        }
+        let asked = self.shared.parts.clock.now();
+        match self.call_within(&params, within) {
+            Ok(answer) => match answer.as_array() {
+                Some(updates) if updates.is_empty() => {
+                    let answered = self.shared.parts.clock.now();
+                    if answered.saturating_duration_since(asked) < wait / 2 {
+                        Came::TooEarly
+                    } else {
+                        Came::Done
+                    }
+                }
+                Some(updates) => self.take_all(updates),
+                None => Came::Failed(Failure::Odd { status: 200 }),
+            },
+            Err(failure) => {
+                if self.poller.stuck(&failure) {
+                    self.step_over(&failure);
+                }
+                Came::Failed(failure)
+            }
+        }
+    }
+
+    /// Hands in what came, in order; stops before the first that cannot be taken.
+    fn take_all(&mut self, updates: &[Value]) -> Came {
+        let mut passed = None;
+        let mut numbered = 0;
+        for update in updates {
+            let Some(position) = update::number(update) else {
+                continue;
+            };
+            numbered += 1;
+            match self.read(update) {
+                Seen::Message(inbound) => {
+                    if let Err(refusal) = self.accept(*inbound, position) {
+                        self.advance(passed);
+                        self.pause(refusal);
+                        return Came::NoRoom;
+                    }
+                    passed = None;
+                }
+                Seen::Passed { reason, sender } => {
+                    self.pass(reason, sender);
+                    passed = Some(position);
+                }
+                Seen::Moved { from, to } => {
+                    self.shared.moved(from, to);
+                    passed = Some(position);
+                }
+            }
+        }
+        self.advance(passed);
+        self.paused = false;
+        if numbered == 0 && !updates.is_empty() {
+            // Nothing of it can be acknowledged: it would come again at once.
+            return Came::Failed(Failure::Odd { status: 200 });
+        }
+        Came::Done
+    }
+
+    /// Whatever an update does to the code that reads it, the next one is read.
+    fn read(&self, update: &Value) -> Seen {
+        let kind = Seen::Passed {
+            reason: Ignored::Kind,
+            sender: None,
+        };
+        let Some(me) = &self.me else { return kind };
+        let rules = &self.shared.rules;
+        let read = catch_unwind(AssertUnwindSafe(|| update::read(update, me, rules)));
+        read.unwrap_or_else(|_| {
+            self.shared.parts.watch.fault(Fault::Run);
+            kind
+        })
+    }
+
+    fn cursor(&self, position: i64) -> Option<Cursor> {
+        Some(Cursor {
+            account: self.me.as_ref()?.id.to_string(),
+            position,
+        })
+    }
+
+    fn accept(&mut self, inbound: Inbound, position: i64) -> Result<(), Refusal> {
+        let cursor = self.cursor(position).ok_or(Refusal::Store)?;
+        self.intake.accept_at(inbound, &cursor)?;
+        self.reach(position);
+        Ok(())
+    }
+
+    fn reach(&mut self, position: i64) {
+        let at = self.shared.parts.clock.unix();
+        self.reached = Some(Reached { position, at });
+    }
+
+    fn advance(&mut self, position: Option<i64>) {
+        if let Some(cursor) = position.and_then(|position| self.cursor(position)) {
+            self.intake.advance(&self.shared.parts.name, &cursor);
+            self.reach(cursor.position);
+        }
+    }
+
+    /// Steps over one update that cannot be read, by the number at its beginning.
+    fn step_over(&mut self, failure: &Failure) {
+        let Failure::Unreadable { beginning } = failure else {
+            return;
+        };
+        if let Some(position) = first_number(beginning) {
+            log::warn!(channel = self.shared.parts.name.as_str(), update = position; "an update that cannot be read is passed over");
+            self.pass(Ignored::Kind, None);
+            self.advance(Some(position));
+        }
+    }
+
+    fn pass(&mut self, reason: Ignored, sender: Option<String>) {
+        let parts = &self.shared.parts;
+        parts.watch.ignored(&parts.name, reason);
+        if let Some(sender) = sender {
+            self.stranger(sender);
+        }
+    }
+
+    /// Names a stranger in the log, once in a while, so that the id can be copied.
+    fn stranger(&mut self, sender: String) {
+        let (now, limits) = (self.shared.parts.clock.now(), &self.shared.parts.limits);
+        let again = limits.stranger_again;
+        let recent = |at: &Instant| now.saturating_duration_since(*at) < again;
+        if self.strangers.get(&sender).is_some_and(recent) {
+            return;
+        }
+        if self.strangers.len() >= limits.strangers_known {
+            self.strangers.retain(|_, at| recent(at));
+        }
+        if self.strangers.len() >= limits.strangers_known {
+            return;
+        }
+        log::info!(channel = self.shared.parts.name.as_str(), sender = sender.as_str(); "a sender who is not in allow_from was ignored");
+        self.strangers.insert(sender, now);
+    }
+
+    fn pause(&mut self, refusal: Refusal) {
+        if !std::mem::replace(&mut self.paused, true) {
+            let why = match refusal {
+                Refusal::Full => "too many unfinished messages",
+                Refusal::Store => "the store cannot commit",
+            };
+            log::warn!(channel = self.shared.parts.name.as_str(), reason = why; "messages stay with the platform until there is room");
+        }
+    }
+
+    /// Reports the state, and writes one line each time that it changes.
+    fn tell(&mut self, state: ChannelState, why: Option<&str>) {
+        let parts = &self.shared.parts;
+        parts.watch.channel_state(&parts.name, state, why);
+        if self.state.replace(state) == Some(state) {
+            return;
+        }
+        let (channel, why) = (parts.name.as_str(), why.unwrap_or_default());
+        match state {
+            ChannelState::Failed => {
+                log::error!(channel = channel, error = why; "channel failed, the rest runs on");
+            }
+            ChannelState::Connected => log::info!(channel = channel; "channel connected"),
+            state => {
+                log::warn!(channel = channel, state = state.word(), error = why; "channel without its connection, trying again");
+            }
+        }
+    }
+}
+
+/// The first `update_id` in an answer that is not whole.
+fn first_number(beginning: &[u8]) -> Option<i64> {
+    const KEY: &[u8] = b"\"update_id\":";
+    let at = beginning
+        .windows(KEY.len())
+        .position(|window| window == KEY)?;
+    let rest = beginning[at + KEY.len()..].trim_ascii_start();
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&rest[..end]).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_an_update_is_found_at_its_beginning() {
+        for (beginning, number) in [
+            (
+                r#"{"ok":true,"result":[{"update_id":712,"message":{"#,
+                Some(712),
+            ),
+            (r#"{"ok":true,"result":[{"update_id": 712 ,"#, Some(712)),
+            (r#"{"ok":true,"result":[{"update_id":71"#, None),
+            (r#"{"ok":true,"result":[{"update_id":-"#, None),
+            (r#"{"ok":true,"result":[{"message":"#, None),
+        ] {
+            assert_eq!(first_number(beginning.as_bytes()), number, "{beginning}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Telegram by the letter of its contract, the real daemon against a strict peer; its parts in the
+//! folder of this name.
+
+mod alone;
+mod house;
+mod polls;
+mod preflight;
+mod sends;
+mod tls;
+mod way;
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::daemon::Site;
+use crate::support::site;
+use crate::support::telegram::{Telegram, TOKEN};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// A site whose bot talks to the peer, beside the webhook that each site has.
+fn site_of(peer: &Telegram, model_url: &str) -> Site {
+    let mut site = site(model_url, "http://127.0.0.1:9/");
+    let channel = json!({"type": "telegram", "mode": "polling", "token_env": "T_TELEGRAM", "base_url": peer.url()});
+    site.config["channels"]
+        .as_array_mut()
+        .unwrap()
+        .push(channel);
+    let route = json!({"channel": "telegram", "brain": "main"});
+    site.config["routes"].as_array_mut().unwrap().push(route);
+    site.env.push(("T_TELEGRAM".to_owned(), TOKEN.into()));
+    site
+}
