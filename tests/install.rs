@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::support::rig;
+
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -32,11 +34,6 @@ fn make(target: &str, variables: &[String]) -> Output {
         String::from_utf8_lossy(&ran.stderr)
     );
     ran
-}
-
-/// Whether this rig may not be missing here.
-fn required(rig: &str) -> bool {
-    std::env::var("KORVUN_REQUIRE").is_ok_and(|rigs| rigs.split(',').any(|named| named == rig))
 }
 
 /// The words of a unit's setting, over all its lines.
@@ -199,11 +196,7 @@ fn the_unit_is_one_that_systemd_understands() {
         .output()
     {
         Ok(ran) => ran,
-        Err(error) if !required("systemd-analyze") => {
-            println!("skipped: systemd-analyze does not run here ({error})");
-            return;
-        }
-        Err(error) => panic!("systemd-analyze is required: {error}"),
+        Err(error) => return rig::missing("systemd-analyze", &error.to_string()),
     };
     let said =
         String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);

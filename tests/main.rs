@@ -11,6 +11,8 @@ mod floors;
 mod front;
 mod install;
 mod lanes;
+mod metrics;
+mod model;
 mod preflight;
 mod privacy;
 mod provider_faults;

@@ -1,16 +1,20 @@
 //! The folder of the Unix socket between front and admin server: private, and gone with the
 //! process; what a killed one left behind is removed by the next.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::base::random;
 
 /// How the folders in the system's temporary one begin.
 const PREFIX: &str = "korvun-admin-";
+/// A socket that is there and refuses may be one that is being made this very moment: only after
+/// this long it counts as left behind.
+const YOUNG: Duration = Duration::from_secs(60);
 /// Entries of the temporary folder that are looked at for left-overs.
 const ENTRIES_MOST: usize = 4096;
 
@@ -29,14 +33,23 @@ impl Folder {
     /// # Errors
     /// The file system's.
     pub(super) fn open(runtime_dir: Option<&Path>, temp_dir: &Path) -> io::Result<Folder> {
+        Folder::open_beside(runtime_dir, temp_dir, YOUNG)
+    }
+
+    fn open_beside(
+        runtime_dir: Option<&Path>,
+        temp_dir: &Path,
+        young: Duration,
+    ) -> io::Result<Folder> {
         if let Some(path) = runtime_dir {
-            remove_stale(path)?;
+            // The service's own: nobody else makes a socket in it.
+            remove_stale(path, Duration::ZERO)?;
             return Ok(Folder {
                 path: path.to_owned(),
                 temporary: false,
             });
         }
-        if let Err(error) = remove_left_over_folders(temp_dir) {
+        if let Err(error) = remove_left_over_folders(temp_dir, young) {
             log::warn!(error:% = error; "left_over_sockets_not_removed");
         }
         let path = temp_dir.join(format!("{PREFIX}{}", random::hex::<8>()));
@@ -63,21 +76,25 @@ impl Drop for Folder {
     fn drop(&mut self) {
         if self.temporary {
             // What cannot be removed now is removed by the next start.
-            let _ = remove_stale(&self.path);
+            let _ = remove_stale(&self.path, Duration::ZERO);
             let _ = fs::remove_dir(&self.path);
         }
     }
 }
 
-/// Removes the sockets of a folder that nobody listens on.
-fn remove_stale(folder: &Path) -> io::Result<()> {
+/// Removes the sockets of a folder that nobody listens on and that are older than `young`.
+fn remove_stale(folder: &Path, young: Duration) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.take(ENTRIES_MOST) {
-        let path = entry?.path();
+        let entry = entry?;
+        let path = entry.path();
         let ours = path.file_name().is_some_and(|name| {
             let name = name.to_string_lossy();
             name.starts_with("admin-") && name.ends_with(".sock")
         });
-        if ours && abandoned(&path) {
+        // A clock that went back makes it young, and it stays until a later start.
+        let age = |facts: Metadata| facts.modified().ok()?.elapsed().ok();
+        let old = young.is_zero() || entry.metadata().ok().and_then(age) >= Some(young);
+        if ours && old && abandoned(&path) {
             fs::remove_file(&path)?;
         }
     }
@@ -91,7 +108,7 @@ fn abandoned(socket: &Path) -> bool {
 
 /// Removes our own folders whose sockets are all abandoned. One without any socket may be about to
 /// get one, and stays.
-fn remove_left_over_folders(temp_dir: &Path) -> io::Result<()> {
+fn remove_left_over_folders(temp_dir: &Path, young: Duration) -> io::Result<()> {
     let user = rustix::process::getuid().as_raw();
     for entry in fs::read_dir(temp_dir)?.take(ENTRIES_MOST) {
         let entry = entry?;
@@ -105,7 +122,7 @@ fn remove_left_over_folders(temp_dir: &Path) -> io::Result<()> {
         }
         let path = entry.path();
         let some = fs::read_dir(&path)?.next().is_some();
-        remove_stale(&path)?;
+        remove_stale(&path, young)?;
         if some {
             // Not empty: another Korvun lives in it.
             let _ = fs::remove_dir(&path);
@@ -142,7 +159,9 @@ mod tests {
         let left_over = temp.path().join("korvun-admin-dead");
         fs::create_dir(&left_over).unwrap();
         drop(UnixListener::bind(left_over.join("admin-1.sock")).unwrap());
-        let living = Folder::open(None, temp.path()).unwrap();
+        drop(Folder::open(None, temp.path()).unwrap());
+        assert!(left_over.exists(), "it may be about to listen");
+        let living = Folder::open_beside(None, temp.path(), Duration::ZERO).unwrap();
         assert!(!left_over.exists());
         assert_eq!(fs::metadata(&living.path).unwrap().mode() & 0o777, 0o700);
         let (listener, path) = living.listen().unwrap();

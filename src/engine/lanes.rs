@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::clock::{Clock, Deadline};
@@ -73,6 +73,8 @@ struct State {
     /// Until when the timer sleeps, if it has a reason to wake at all.
     armed: Option<Instant>,
     closed: bool,
+    /// Idle threads to be woken once the lock is given back: woken under it, they would run into it.
+    wake: usize,
 }
 
 type Perform = dyn Fn(Job) + Send + Sync;
@@ -110,6 +112,7 @@ impl Lanes {
                 started: 0,
                 armed: None,
                 closed: false,
+                wake: 0,
             }),
             work: Condvar::new(),
             timer: Bell::new(),
@@ -126,6 +129,7 @@ impl Lanes {
         let mut state = lock(&self.0.state);
         let granted = state.places.set_capacities(capacities, now);
         self.grant(&mut state, granted);
+        self.unlock(state);
     }
 
     /// Takes the places of an idle conversation for a message that is about to be stored; `None`
@@ -169,6 +173,7 @@ impl Lanes {
                 overdue: false,
             },
         );
+        self.unlock(state);
     }
 
     /// A stored message of this conversation waits to be worked on.
@@ -179,6 +184,7 @@ impl Lanes {
             Some(_) => {}
             None => self.wait(&mut state, conversation, needs),
         }
+        self.unlock(state);
     }
 
     /// Ends a run: gives its places back, and queues the conversation again when it has more to
@@ -204,6 +210,7 @@ impl Lanes {
         if waiting || again {
             self.wait(&mut state, conversation, needs);
         }
+        self.unlock(state);
     }
 
     /// How many runs are in work.
@@ -268,10 +275,21 @@ impl Lanes {
                     self.excuse(&mut state, &conversation);
                 }
                 self.grant(&mut state, due.granted);
-                state.armed = state.places.next_deadline();
-                state.armed
+                let until = state.places.next_deadline();
+                state.armed = until;
+                self.unlock(state);
+                until
             };
             self.0.timer.wait(until);
+        }
+    }
+
+    /// Gives the lock back and wakes whom it was changed for.
+    fn unlock(&self, mut state: MutexGuard<'_, State>) {
+        let wake = std::mem::take(&mut state.wake);
+        drop(state);
+        for _ in 0..wake {
+            self.0.work.notify_one();
         }
     }
 
@@ -357,7 +375,7 @@ impl Lanes {
         }
         state.jobs.push_back(job);
         if state.idle >= state.jobs.len() {
-            self.0.work.notify_one();
+            state.wake += 1;
             return;
         }
         if state.threads < self.0.most_threads {

@@ -40,6 +40,9 @@ struct Parts {
     current: Current,
     lanes: Lanes,
     delivery: Arc<Delivery>,
+    /// Raised when nothing is taken in any more.
+    closing: Stop,
+    /// Raised when runs in work are cut.
     stop: Stop,
     /// Rows in work whose attempt has been given back already.
     forgiven: Mutex<BTreeSet<i64>>,
@@ -79,6 +82,7 @@ impl Engine {
                 current: Current::new(setup),
                 lanes,
                 delivery,
+                closing: Stop::new(),
                 stop: Stop::new(),
                 forgiven: Mutex::default(),
             }
@@ -140,6 +144,7 @@ impl Engine {
     /// cut connections take.
     pub fn stop(&self) -> usize {
         let parts = &self.0;
+        parts.closing.raise();
         parts.lanes.close();
         match parts.store.forgive() {
             Ok(rows) => lock(&parts.forgiven).extend(rows),
@@ -216,8 +221,11 @@ impl Engine {
     /// Takes a message in, and moves `cursor` in the same commit.
     fn take(&self, inbound: Inbound, cursor: Option<&Cursor>) -> Result<Acceptance, Refusal> {
         let parts = &self.0;
+        if parts.closing.raised() {
+            // Nobody would work on it before the next start.
+            return Err(Refusal::Full);
+        }
         let conversation = inbound.conversation.clone();
-        let channel = conversation.channel.clone();
         let setup = parts.current.load();
         let needs = setup.needs_of(&conversation);
         let ticket = parts.lanes.begin(&conversation, &needs);
@@ -236,20 +244,36 @@ impl Engine {
         let meant_for = setup
             .brain_of(&conversation)
             .map(|live| run::audience_of(live));
-        let accepted = parts
+        let mut accepted = parts
             .store
             .accept_at(&inbound, cursor, claim, meant_for, &busy);
-        let mut work = None;
-        let mut waits = false;
-        let answer = match accepted {
-            Ok(Accepted::New {
-                message_id,
-                work: claimed,
-                ..
-            }) => {
-                waits = claimed.is_none();
-                work = claimed;
-                parts.watch.received(&channel, &message_id);
+        // The run begins before anything is counted.
+        let (work, waits) = match &mut accepted {
+            Ok(Accepted::New { work, .. }) => {
+                let waits = work.is_none();
+                (work.take(), waits)
+            }
+            _ => (None, false),
+        };
+        match (ticket, work) {
+            (Some(ticket), Some(work)) => parts.lanes.start(ticket, work),
+            (Some(ticket), None) => parts.lanes.finish(&ticket, waits, &needs),
+            (None, _) if waits => parts.lanes.queue(&conversation, &needs),
+            (None, _) => {}
+        }
+        self.report(&conversation.channel, accepted)
+    }
+
+    /// Counts what became of a message, and says it to its channel.
+    fn report(
+        &self,
+        channel: &ChannelName,
+        accepted: Result<Accepted, StoreError>,
+    ) -> Result<Acceptance, Refusal> {
+        let parts = &self.0;
+        match accepted {
+            Ok(Accepted::New { message_id, .. }) => {
+                parts.watch.received(channel, &message_id);
                 self.turns_stored(1);
                 Ok(Acceptance::New(message_id))
             }
@@ -257,13 +281,13 @@ impl Engine {
                 message_id,
                 outgoing,
             }) => {
-                parts.watch.received(&channel, &message_id);
-                self.turns_stored(2);
                 parts.delivery.push(&outgoing);
+                parts.watch.received(channel, &message_id);
+                self.turns_stored(2);
                 Ok(Acceptance::New(message_id))
             }
             Ok(Accepted::Duplicate { message_id }) => {
-                parts.watch.deduped(&channel);
+                parts.watch.deduped(channel);
                 Ok(Acceptance::Repeated(message_id))
             }
             Ok(Accepted::Full) => Err(Refusal::Full),
@@ -272,14 +296,7 @@ impl Engine {
                 parts.watch.fault(Fault::Store);
                 Err(Refusal::Store)
             }
-        };
-        match (ticket, work) {
-            (Some(ticket), Some(work)) => parts.lanes.start(ticket, work),
-            (Some(ticket), None) => parts.lanes.finish(&ticket, waits, &needs),
-            (None, _) if waits => parts.lanes.queue(&conversation, &needs),
-            (None, _) => {}
         }
-        answer
     }
 
     fn turns_stored(&self, turns: u64) {

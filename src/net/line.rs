@@ -8,6 +8,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustls::ClientConnection;
 use ureq::unversioned::transport::{Buffers, LazyBuffers, NextTimeout, Transport};
 
@@ -177,12 +179,11 @@ impl Transport for Line {
 
 /// Whether an idle connection is as it should be: open, and with nothing to read.
 fn silent(stream: &TcpStream) -> bool {
-    if stream.set_nonblocking(true).is_err() {
-        return false;
-    }
-    let nothing =
-        matches!(stream.peek(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-    nothing && stream.set_nonblocking(false).is_ok()
+    let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    matches!(
+        rustix::net::recv(stream, &mut [0_u8], look),
+        Err(Errno::AGAIN)
+    )
 }
 
 impl fmt::Debug for Line {

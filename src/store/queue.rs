@@ -60,7 +60,7 @@ impl Queue {
     pub(super) fn push(&self, job: Box<dyn Job>, until: Instant) -> Result<(), Refusal> {
         let mut state = self.with_room(until, |state| state.urgent.len())?;
         state.urgent.push_back(job);
-        self.wake(&mut state);
+        self.wake(state);
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Queue {
         if state.lazy_due.is_none() {
             // The thread may sleep without an end: it must learn of the new moment.
             state.lazy_due = Some(Instant::now() + self.lazy_wait);
-            self.wake(&mut state);
+            self.wake(state);
         }
         Ok(())
     }
@@ -105,9 +105,11 @@ impl Queue {
         }
     }
 
-    /// Wakes the store thread where it sleeps; a busy one looks by itself.
-    fn wake(&self, state: &mut State) {
-        if std::mem::take(&mut state.asleep) {
+    /// Gives the lock back and wakes the store thread where it sleeps; a busy one looks by itself.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let asleep = std::mem::take(&mut state.asleep);
+        drop(state);
+        if asleep {
             self.work.notify_one();
         }
     }

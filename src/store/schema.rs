@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::error::StoreError;
@@ -225,6 +226,8 @@ fn judge(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
 /// The settings that every connection shares.
 fn settle(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    // Plans do not depend on values, so that a statement is parsed once and not for each value.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.execute_batch(&format!(
         "PRAGMA secure_delete = ON; PRAGMA foreign_keys = ON;
          PRAGMA temp_store = MEMORY; PRAGMA cache_size = -{cache_kib};"

@@ -83,6 +83,8 @@ impl<T> Slot<T> {
             return Err(answer);
         }
         *state = Answer::Given(answer);
+        // Woken under the lock, the caller would run into it.
+        drop(state);
         self.told.notify_one();
         Ok(())
     }

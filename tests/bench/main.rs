@@ -124,13 +124,20 @@ fn binary(table: &mut Table) {
     }
 }
 
+/// A daemon as the systemd unit starts it: with one memory arena.
+fn site(model: &Model, sink: &Sink) -> Site {
+    let mut site = Site::new(BINARY, Path::new(FOLDER), &model.url(), &sink.url());
+    site.env.push(("MALLOC_ARENA_MAX".into(), "1".into()));
+    site
+}
+
 /// Memory, wake-ups and time on a processor of a daemon that has done each thing once and now waits.
 fn idle(table: &mut Table, size: &Size) {
     println!("\nidle");
     let (model, sink) = (Model::echo(), Sink::start());
     // Speaks no TLS: the daemon loads its roots, greets, and finds the door shut.
     let mute = Server::start("127.0.0.1:0", |_| Reply::Close);
-    let mut site = Site::new(BINARY, Path::new(FOLDER), &model.url(), &sink.url());
+    let mut site = site(&model, &sink);
     site.env.push(("SSL_CERT_FILE".into(), roots().into()));
     site.env
         .push(("T_KEY".into(), "a-key-of-the-bench-0123456789".into()));
@@ -210,7 +217,7 @@ fn speed(table: &mut Table, size: &Size) {
         Bound::Told,
     );
 
-    let mut site = Site::new(BINARY, Path::new(FOLDER), &model.url(), &sink.url());
+    let mut site = site(&model, &sink);
     site.model()["parallel"] = json!(16);
     let mut daemon = site.start();
     let mut unit = Unit::new(site.path());
@@ -225,6 +232,10 @@ fn speed(table: &mut Table, size: &Size) {
     latency(table, &added, &unit);
 
     let before = process::written(daemon.pid());
+    let (cpu, threads) = (
+        process::processor(daemon.pid()),
+        process::by_thread(daemon.pid()),
+    );
     let spent = runs::closed_loops(&daemon, &sink, &model, "loop", size.loops);
     let burst_bytes = (process::written(daemon.pid()) - before) as f64 / size.loops as f64;
     let bound = Bound::Least((ceiling / 4.0).min(1500.0));
@@ -234,6 +245,18 @@ fn speed(table: &mut Table, size: &Size) {
         "1/s",
         bound,
     );
+    let each = |spent: Duration| spent.as_secs_f64() * 1e6 / size.loops as f64;
+    let cpu = process::processor(daemon.pid()).saturating_sub(cpu);
+    table.row(
+        "processor time for a message, in a burst",
+        each(cpu),
+        "us",
+        Bound::Told,
+    );
+    for (name, spent) in process::by_thread(daemon.pid()) {
+        let spent = spent.saturating_sub(threads.get(&name).copied().unwrap_or_default());
+        println!("    threads {name}: {:.0} us", each(spent));
+    }
     let (resident, anonymous) = process::memory(daemon.pid());
     table.row(
         &format!("RSS after {} messages in 16 conversations", size.loops),

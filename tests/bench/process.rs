@@ -60,6 +60,33 @@ pub fn idle(pid: u32, window: Duration) -> (f64, f64) {
     )
 }
 
+/// Processor time that the process has used, of threads that have ended too; to ten milliseconds.
+pub fn processor(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name may hold anything; the fields behind its bracket begin with the third (proc(5)).
+    let rest = stat.rsplit(')').next().unwrap_or("");
+    let ticks = |field: usize| -> u64 {
+        let text = rest.split_whitespace().nth(field - 3).unwrap_or("");
+        text.parse().unwrap_or(0)
+    };
+    let hertz = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_millis((ticks(14) + ticks(15)) * 1000 / hertz)
+}
+
+/// Processor time of the threads that live now, summed by the first word of their names.
+pub fn by_thread(pid: u32) -> std::collections::BTreeMap<String, Duration> {
+    let mut sums = std::collections::BTreeMap::new();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("threads of the daemon");
+    for task in tasks.flatten() {
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let name = name.trim().split(':').next().unwrap_or("").to_owned();
+        let spent = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        let spent = spent.split(' ').next().and_then(|text| text.parse().ok());
+        *sums.entry(name).or_default() += Duration::from_nanos(spent.unwrap_or(0));
+    }
+    sums
+}
+
 /// Bytes that the process has had written to disk.
 pub fn written(pid: u32) -> u64 {
     let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use korvun::domain::limits::Limits;
 use korvun::store::{inspect, Accepted, Claim, Delivery, Place, Store, StoreError};
 
+use crate::support::rig;
+
 use super::{answer, begin, busy, open, said, TestClock};
 
 /// The newest schema.
@@ -202,7 +204,6 @@ fn a_damaged_page_is_named_where_it_is_met_and_the_rest_goes_on() {
 /// Says whether that could be had.
 fn in_a_mount_namespace(test: &str, mount: &str, path: &Path) -> bool {
     let program = std::env::current_exe().expect("this program");
-    let required = std::env::var("KORVUN_REQUIRE").is_ok_and(|parts| parts.contains("loop"));
     for unshare in [&["--mount"][..], &["--user", "--map-root-user", "--mount"]] {
         let possible = Command::new("unshare")
             .args(unshare)
@@ -225,8 +226,7 @@ fn in_a_mount_namespace(test: &str, mount: &str, path: &Path) -> bool {
         assert!(status.success(), "{test} failed");
         return true;
     }
-    assert!(!required, "mounting is required here and not possible");
-    println!("skipped: mounting needs root or user namespaces");
+    rig::missing("loop", "mounting needs root or user namespaces");
     false
 }
 
@@ -431,10 +431,7 @@ fn a_sync_that_fails_is_named_and_what_was_refused_is_not_there() {
         .status()
         .is_ok_and(|status| status.success());
     if !possible {
-        let required = std::env::var("KORVUN_REQUIRE").is_ok_and(|parts| parts.contains("strace"));
-        assert!(!required, "strace is required here and does not work");
-        println!("skipped: strace is not there or may not trace");
-        return;
+        return rig::missing("strace", "it is not installed or may not trace");
     }
     let status = strace("inject=fsync,fdatasync:error=EIO:when=15..17")
         .arg(std::env::current_exe().expect("this program"))

@@ -12,6 +12,7 @@ pub mod load;
 pub mod model;
 pub mod netns;
 pub mod raw_http;
+pub mod rig;
 pub mod scripted;
 pub mod sink;
 pub mod telegram;

@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
+
+use super::rig;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -44,12 +46,10 @@ pub fn enter(test: &str, environment: &[(&str, &str)]) -> Place {
         tried.is_ok_and(|output| output.status.success())
     };
     let Some(way) = ways.iter().find(possible) else {
-        let required = std::env::var("KORVUN_REQUIRE").unwrap_or_default();
-        assert!(
-            !required.contains("netns"),
-            "no network namespace can be had, and netns is required"
+        rig::missing(
+            "netns",
+            "no network namespace can be had (unshare and ip are needed)",
         );
-        println!("skipped: no network namespace can be had here (unshare and ip are needed)");
         return Place::Skipped;
     };
     let output = Command::new("unshare")
