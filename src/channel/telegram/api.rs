@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::base::clock::{Clock, Deadline};
+use crate::base::json;
 use crate::base::secret::Secret;
 use crate::base::text::{prefix, printable};
 use crate::domain::address::Shield;
@@ -15,6 +16,9 @@ use crate::net::cancel::Cancel;
 use crate::net::error::HttpError;
 use crate::net::http::{Client, Request, Resend, Wire};
 
+/// JSON values of one answer: a hundred updates have some thousands, full of entities some ten
+/// thousands; each takes about a hundred bytes of memory.
+const VALUES_MOST: usize = 60_000;
 /// Bytes of Telegram's description that are kept: it is one sentence.
 const DESCRIPTION_BYTES: usize = 200;
 /// What is waited for when a flood limit names no time.
@@ -147,8 +151,8 @@ fn shield_of(base_url: &Url) -> Shield {
 
 /// What an answer means. `retry_after_s` is the header of that name.
 fn judge(status: u16, body: &[u8], retry_after_s: Option<u64>) -> Result<Value, Failure> {
-    let read = serde_json::from_slice(body);
-    if read.is_err() && status == 200 && body.starts_with(br#"{"ok":true"#) {
+    let read = json::bounded(body, VALUES_MOST);
+    if read.is_none() && status == 200 && body.starts_with(br#"{"ok":true"#) {
         let beginning = body.to_vec();
         return Err(Failure::Unreadable { beginning });
     }
