@@ -341,3 +341,22 @@ fn whatever_a_model_writes_telegram_takes_each_part_and_no_word_is_missing() {
     }
     // What the peer noted fails the test when it goes: markup, length, blank parts.
 }
+
+#[test]
+fn a_sign_on_its_way_arrives_before_the_answer() {
+    const LATE: Duration = Duration::from_millis(400);
+    let peer = Telegram::scripted(|method, _, _| {
+        (method == "sendChatAction").then_some(Fault::Late(LATE))
+    });
+    let alone = Alone::start(&peer, &short());
+    let conversation = Conversation::new(&ChannelName::new("telegram"), "7");
+    let run = alone.channel.working(&conversation);
+    peer.wait_for_calls("sendChatAction", 1, super::SOON);
+    drop(run);
+    assert_eq!(alone.send(&outgoing("7", "hola")).1, Ok(()));
+    let (sign, answer) = (
+        peer.seen("sendChatAction")[0].at,
+        peer.seen("sendMessage")[0].at,
+    );
+    assert!(answer - sign >= LATE, "{:?}", answer - sign);
+}
