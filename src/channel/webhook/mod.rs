@@ -24,6 +24,7 @@ use crate::net::cancel::Cancel;
 use crate::net::door::{Door, Entry};
 use crate::net::error::HttpError;
 use crate::net::front::{Announced, Client, Ends, Front, Head, Owner, Request, Response, Verdict};
+use crate::net::header::retry_after;
 use crate::net::http::{self, Resend, Wire};
 use crate::watch::board::ChannelState;
 use crate::watch::{Dropped, Watch};
@@ -135,11 +136,8 @@ impl Webhook {
             408 | 429 | 500.. => {
                 let after = answer
                     .header("retry-after")
-                    .and_then(|text| text.trim().parse().ok());
-                Err(SendFailure::Again {
-                    after: after.map(Duration::from_secs),
-                    reason,
-                })
+                    .and_then(|text| retry_after(text, parts.clock.unix()));
+                Err(SendFailure::Again { after, reason })
             }
             _ => Err(SendFailure::Never { reason }),
         }
@@ -285,8 +283,11 @@ impl Desk {
             .knock(header, &self.parts.token, self.parts.clock.now())
         {
             Entry::Open => {}
-            Entry::Missing | Entry::Wrong => {
-                log::debug!(channel = self.parts.name.as_str(); "a request without the secret of the channel was refused");
+            entry @ (Entry::Missing | Entry::Wrong) => {
+                // The door looks at few wrong ones in a minute, so the log cannot be flooded.
+                if entry == Entry::Wrong {
+                    log::warn!(channel = self.parts.name.as_str(); "a request with a wrong secret was refused");
+                }
                 let refusal = Response::error(
                     401,
                     "unauthorized",
