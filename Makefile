@@ -99,10 +99,11 @@ $(BINARY):
 install: $(BINARY) ## install binary, systemd unit and, where none is, a configuration (PREFIX, DESTDIR)
 	install -d "$(DESTDIR)$(bindir)" "$(DESTDIR)$(unitdir)" "$(DESTDIR)$(sysconfdir)/korvun" "$(DESTDIR)$(docdir)"
 	install -m 0755 $(BINARY) "$(DESTDIR)$(bindir)/korvun"
-	sed 's|/usr/local/bin/|$(bindir)/|g; s|/etc/korvun/|$(sysconfdir)/korvun/|g' contrib/systemd/korvun.service \
+	sed 's|/usr/local/bin/|$(bindir)/|g; s|/etc/korvun/|$(sysconfdir)/korvun/|g; s|/usr/local/share/doc/korvun|$(docdir)|g' contrib/systemd/korvun.service \
 		> "$(DESTDIR)$(unitdir)/korvun.service"
 	chmod 0644 "$(DESTDIR)$(unitdir)/korvun.service"
 	install -m 0644 README.md LICENSE korvun.example.json "$(DESTDIR)$(docdir)"
+	cp -r docs "$(DESTDIR)$(docdir)"
 	@if [ -e "$(DESTDIR)$(sysconfdir)/korvun/korvun.json" ] || [ -L "$(DESTDIR)$(sysconfdir)/korvun/korvun.json" ]; then \
 		echo "kept: $(DESTDIR)$(sysconfdir)/korvun/korvun.json"; \
 	else \

@@ -398,6 +398,37 @@ fn ten_plain_restarts_set_no_slow_message_aside() {
 }
 
 #[test]
+fn a_stop_waits_for_the_run_in_work_and_its_delivery_and_no_longer() {
+    let gate = Gate::default();
+    let door = gate.clone();
+    let model = Model::start(move |ask| {
+        door.wait();
+        Play::Say(echo(&ask.text))
+    });
+    let sink = Sink::start();
+    let site = site(&model.url(), &sink.url());
+    let mut daemon = site.start();
+    let id = daemon
+        .poster()
+        .say("last", "one more", None)
+        .expect("accepted")
+        .id;
+    model.wait_for_asks(1, SOON);
+    daemon.signal(Signal::TERM);
+    thread::sleep(Duration::from_millis(300));
+    let opened = Instant::now();
+    gate.open();
+    assert_eq!(sink.reply_to(&id, SOON).text(), echo("one more"));
+    assert_eq!(daemon.wait(SOON).code(), Some(0), "{}", daemon.log());
+    // The bounds of a stop are 10 s for runs and 5 s for deliveries; neither is waited out.
+    assert!(
+        opened.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        opened.elapsed()
+    );
+}
+
+#[test]
 fn the_sync_comes_before_the_200() {
     let traceable = Command::new("strace")
         .args(["-o", "/dev/null", "true"])

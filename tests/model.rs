@@ -14,6 +14,7 @@ use serde_json::{json, Value};
 
 use crate::support::daemon::Daemon;
 use crate::support::http::{self, Client};
+use crate::support::rig;
 use crate::support::sink::Sink;
 use crate::support::site;
 
@@ -145,8 +146,7 @@ fn dialogue(first_answer: &str) -> [Value; 2] {
 #[test]
 fn a_real_model_answers_in_both_shapes_and_remembers() {
     let Some(folder) = std::env::var_os(FOLDER) else {
-        println!("skipped: `make test-model` asks a real model, {FOLDER} is not set");
-        return;
+        return rig::missing("model", "`make test-model` asks a real one");
     };
     let model = ModelServer::start(&folder);
     println!("{MODEL} loaded in {:?}", model.load);

@@ -376,3 +376,27 @@ fn a_loser_that_never_answers_holds_up_nobody() {
         "the loser was asked beside the winner"
     );
 }
+
+#[test]
+fn words_that_a_server_repeats_stay_out_of_a_private_brains_log() {
+    let model = Model::start(|ask| {
+        let body = json!({"error": format!("bad prompt: {}", ask.text)});
+        Play::Do(Answer::json(400, &body))
+    });
+    let sink = Sink::start();
+    let mut site = site(&model.url(), &sink.url());
+    site.config["brains"][0]["sensitivity"] = json!("private");
+    let daemon = site.start();
+    let id = daemon
+        .poster()
+        .say("c", "my pin is QUETZAL4711", None)
+        .expect("accepted")
+        .id;
+    sink.reply_to(&id, SOON);
+    let log = daemon.log();
+    assert!(
+        log.contains("model attempt failed") && log.contains("status=\"400\""),
+        "{log}"
+    );
+    assert!(!log.contains("QUETZAL"), "{log}");
+}

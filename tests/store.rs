@@ -440,6 +440,19 @@ fn row_of(id: &MessageId) -> i64 {
 }
 
 #[test]
+fn a_message_whose_run_failed_goes_back_with_its_attempt_counted() {
+    on_both(&Limits::default(), |store, _| {
+        let work = begin(store, &said("c", "try me"));
+        assert_eq!(work.attempt, 1);
+        assert_eq!(store.claim(&work.conversation).expect("claim"), None);
+        // Nobody waits for it, and it comes before whatever is asked next.
+        store.put_back(work.row);
+        let again = store.claim(&work.conversation).expect("claim");
+        assert_eq!(again.map(|work| work.attempt), Some(2));
+    });
+}
+
+#[test]
 fn a_planned_stop_gives_the_attempt_back_and_an_end_without_one_does_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("korvun.db");

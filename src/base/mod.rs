@@ -2,6 +2,7 @@
 
 pub mod backoff;
 pub mod clock;
+pub mod json;
 pub mod random;
 pub mod secret;
 pub mod sync;

@@ -192,3 +192,37 @@ pub enum Held {
     /// Every conversation of the channel.
     Channel,
 }
+
+/// What a look at a channel from outside found, for the preflight. Holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// How it is.
+    pub sight: Sight,
+    /// What was seen.
+    pub message: String,
+    /// What would help; empty where nothing is amiss.
+    pub help: String,
+}
+
+/// How a channel looks from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// As it should.
+    Fine,
+    /// Not as it should, but it may be well when it is served.
+    Doubtful,
+    /// It would not work.
+    Broken,
+}
+
+impl Look {
+    /// One that would not work.
+    #[must_use]
+    pub fn broken(message: impl Into<String>, help: impl Into<String>) -> Look {
+        Look {
+            sight: Sight::Broken,
+            message: message.into(),
+            help: help.into(),
+        }
+    }
+}

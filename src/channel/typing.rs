@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::base::clock::Clock;
 use crate::base::sync::lock;
 use crate::net::cancel::Cancel;
 
@@ -16,6 +17,7 @@ pub(super) struct Typing<P> {
     changed: Condvar,
     after: Duration,
     again: Duration,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,7 @@ impl<P: Copy + Ord> Drop for Run<P> {
 
 impl<P: Copy + Ord> Typing<P> {
     /// The first sign comes `after` the beginning, the next `again` after it.
-    pub(super) fn new(after: Duration, again: Duration) -> Typing<P> {
+    pub(super) fn new(after: Duration, again: Duration, clock: Arc<dyn Clock>) -> Typing<P> {
         Typing {
             state: Mutex::new(State {
                 rooms: BTreeMap::new(),
@@ -62,11 +64,13 @@ impl<P: Copy + Ord> Typing<P> {
             changed: Condvar::new(),
             after,
             again,
+            clock,
         }
     }
 
-    /// An answer is being made from `now` on.
-    pub(super) fn begin(self: &Arc<Self>, place: P, now: Instant) -> Run<P> {
+    /// An answer is being made from now on.
+    pub(super) fn begin(self: &Arc<Self>, place: P) -> Run<P> {
+        let now = self.clock.now();
         let mut state = lock(&self.state);
         let room = state.rooms.entry(place).or_insert(Room {
             runs: 0,
@@ -86,21 +90,18 @@ impl<P: Copy + Ord> Typing<P> {
     ///
     /// Blocks: for `span` at most, and only while there is such a sign.
     pub(super) fn quiet(&self, place: P, span: Duration) {
-        let until = Instant::now() + span;
-        let mut state = lock(&self.state);
-        while let Some((_, cancel)) = state
-            .in_flight
-            .as_ref()
-            .filter(|(there, _)| *there == place)
-        {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let cancel = cancel.clone();
-                drop(state);
-                return cancel.raise();
-            }
-            let waited = self.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let flies = |state: &mut State<P>| {
+            let there = state.in_flight.as_ref();
+            there.is_some_and(|(there, _)| *there == place)
+        };
+        let state = lock(&self.state);
+        let waited = self.changed.wait_timeout_while(state, span, flies);
+        let (state, late) = waited.unwrap_or_else(PoisonError::into_inner);
+        let flying = state.in_flight.as_ref().filter(|_| late.timed_out());
+        let cancel = flying.map(|(_, cancel)| cancel.clone());
+        drop(state);
+        if let Some(cancel) = cancel {
+            cancel.raise();
         }
     }
 
@@ -140,7 +141,7 @@ impl<P: Copy + Ord> Typing<P> {
             if state.ended {
                 return None;
             }
-            let now = Instant::now();
+            let now = self.clock.now();
             let first = state.rooms.iter_mut().min_by_key(|(_, room)| room.next);
             state = match first {
                 Some((place, room)) if room.next <= now => {
@@ -167,14 +168,19 @@ impl<P: Copy + Ord> Typing<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::clock::SystemClock;
     use std::sync::mpsc;
 
     const PLACE: u64 = 7;
     const LONG: Duration = Duration::from_secs(60);
 
+    fn typing(again: Duration) -> Typing<u64> {
+        Typing::new(Duration::ZERO, again, Arc::new(SystemClock))
+    }
+
     #[test]
     fn signs_come_while_runs_last_and_a_message_waits_for_one_on_its_way() {
-        let typing = Arc::new(Typing::new(Duration::ZERO, Duration::from_millis(20)));
+        let typing = Arc::new(typing(Duration::from_millis(20)));
         let (signed, signs) = mpsc::channel();
         let (go, gate) = mpsc::channel::<()>();
         let theirs = typing.clone();
@@ -185,8 +191,8 @@ mod tests {
                 Duration::ZERO
             });
         });
-        let first = typing.begin(PLACE, Instant::now());
-        let second = typing.begin(PLACE, Instant::now());
+        let first = typing.begin(PLACE);
+        let second = typing.begin(PLACE);
         assert_eq!(signs.recv_timeout(LONG), Ok(PLACE));
         drop(first);
         go.send(()).unwrap();
@@ -206,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_sign_that_does_not_arrive_is_cut() {
-        let typing = Arc::new(Typing::new(Duration::ZERO, LONG));
+        let typing = Arc::new(typing(LONG));
         let (signed, signs) = mpsc::channel();
         let theirs = typing.clone();
         let thread = std::thread::spawn(move || {
@@ -216,7 +222,7 @@ mod tests {
                 Duration::ZERO
             });
         });
-        let _run = typing.begin(PLACE, Instant::now());
+        let _run = typing.begin(PLACE);
         signs.recv_timeout(LONG).unwrap();
         typing.quiet(PLACE, Duration::ZERO);
         typing.end();

@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::secret::Redactor;
+use crate::base::text::printable;
+use crate::config::missing::missing;
 use crate::config::secrets::Sources;
 use crate::daemon::load::catalogue;
 use crate::daemon::preflight::{self, Preflight};
@@ -116,7 +118,18 @@ fn config_check(typed: &command::Check, style: Style) -> Exit {
                     redactor: &redactor,
                     wire: &serve::wire(&Limits::default(), &(Arc::new(SystemClock) as _)),
                 }),
-                _ => Vec::new(),
+                (Some(plan), Reach::Offline) => {
+                    // The file is good; that this build cannot run it yet is for a person to know.
+                    for part in missing(plan, &catalogue) {
+                        let path = printable(&part.path);
+                        note(&format!(
+                            "korvun: {path}: {}; `serve` will say so too",
+                            part.sentence
+                        ));
+                    }
+                    Vec::new()
+                }
+                (None, _) => Vec::new(),
             };
             (checked.problems, tried)
         }

@@ -92,6 +92,6 @@ fn refuse(file: &Path, problems: &[Problem]) -> Exit {
             "{}", problem.message
         );
     }
-    note("korvun: this configuration cannot run. `korvun config check` shows it in full; korvun.example.json is one that works, and `korvun demo` needs none.");
+    note("korvun: this configuration cannot run. `korvun config check --preflight` shows it in full; korvun.example.json is one that works, and `korvun demo` needs none.");
     Exit::Config
 }

@@ -57,9 +57,8 @@ pub fn setup(plan: Plan, tools: &Tools<'_>, writing: Writing) -> Result<Setup, S
         brains.insert(brain.name.clone(), Arc::new(live(brain, tools)));
     }
     let mut channels: BTreeMap<ChannelName, Arc<dyn Channel>> = BTreeMap::new();
-    let commands = chat_commands(&plan);
     for channel in &plan.channels {
-        if let Some(built) = build_channel(channel, &commands, tools)? {
+        if let Some(built) = build_channel(channel, tools)? {
             channels.insert(channel.name.clone(), built);
         }
     }
@@ -95,7 +94,6 @@ fn live(brain: &Brain, tools: &Tools<'_>) -> LiveBrain {
 /// A channel of the file; `None` for the console, which comes with the admin token, not with the file.
 fn build_channel(
     channel: &plan::Channel,
-    commands: &[(String, String)],
     tools: &Tools<'_>,
 ) -> Result<Option<Arc<dyn Channel>>, StartError> {
     let secret = |name: &EnvName| {
@@ -136,7 +134,9 @@ fn build_channel(
                 name: channel.name.clone(),
                 settings: settings.clone(),
                 token: secret(token_env)?,
-                commands: commands.to_vec(),
+                // This build has no command yet, and announces none: an empty list also takes back
+                // what another program announced for this bot.
+                commands: Vec::new(),
                 wire: tools.wire.clone(),
                 watch: tools.watch.clone(),
                 clock: tools.clock.clone(),
@@ -155,7 +155,8 @@ fn build_channel(
                 name: channel.name.clone(),
                 settings: settings.clone(),
                 token: secret(token_env)?,
-                commands: commands.iter().map(|(word, _)| word.clone()).collect(),
+                // This build has no command yet.
+                commands: Vec::new(),
                 wire: tools.wire.clone(),
                 watch: tools.watch.clone(),
                 clock: tools.clock.clone(),
@@ -168,24 +169,6 @@ fn build_channel(
         }
         ChannelSettings::Chat(_) => Err(missing(channel, "this channel")),
     }
-}
-
-/// The commands of chats and what each does, as a platform shows them.
-fn chat_commands(plan: &Plan) -> Vec<(String, String)> {
-    let mut all = vec![
-        ("/help", "What this bot can do"),
-        ("/start", "What this bot can do"),
-        ("/stop", "Stop the answer in work"),
-        ("/notes", "What is remembered here"),
-    ];
-    if let Some(session) = &plan.session {
-        let triggers = session.triggers.iter();
-        all.extend(triggers.map(|word| (word.as_str(), "Start a new conversation")));
-        all.push(("/recall", "Show the end of the last conversation"));
-    }
-    all.into_iter()
-        .map(|(word, what)| (word.to_owned(), what.to_owned()))
-        .collect()
 }
 
 fn missing(channel: &plan::Channel, part: &str) -> StartError {

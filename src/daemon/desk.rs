@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::admin::{
     Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ModelView, ToolSupport,
 };
+use crate::base::clock::Clock;
 use crate::channel::port::{Intake, Refusal};
 use crate::config::plan::Storage;
 use crate::domain::brain::{Model, ToolLane};
@@ -19,22 +21,34 @@ use crate::watch::{metrics, Watch};
 
 use super::load;
 
+/// How long a commit may take before the store counts as not able to commit: a slow card needs
+/// tenths of a second.
+const COMMIT_SLOW: Duration = Duration::from_secs(5);
+
 /// The operator's desk.
 pub struct Desk {
     engine: Engine,
     store: Arc<Store>,
     watch: Watch,
+    clock: Arc<dyn Clock>,
     disk_free_least: u64,
 }
 
 impl Desk {
     /// A desk over a running engine.
     #[must_use]
-    pub fn new(engine: Engine, store: Arc<Store>, watch: Watch, limits: &Limits) -> Desk {
+    pub fn new(
+        engine: Engine,
+        store: Arc<Store>,
+        watch: Watch,
+        clock: Arc<dyn Clock>,
+        limits: &Limits,
+    ) -> Desk {
         Desk {
             engine,
             store,
             watch,
+            clock,
             disk_free_least: limits.disk_free_least,
         }
     }
@@ -94,8 +108,12 @@ impl Backend for Desk {
     fn health(&self) -> Health {
         let store = self.store.health();
         let free_bytes = self.free_bytes();
+        // A commit that takes this long is no commit that one can count on.
+        let slow = store
+            .busy_since
+            .is_some_and(|since| self.clock.now().saturating_duration_since(since) > COMMIT_SLOW);
         Health {
-            store_ok: store.error.is_none(),
+            store_ok: store.error.is_none() && !slow,
             durable: store.durable,
             disk_ok: free_bytes.is_none_or(|free| free >= self.disk_free_least),
             free_bytes,

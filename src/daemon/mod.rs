@@ -176,6 +176,7 @@ impl Daemon {
                 daemon.engine.clone(),
                 daemon.store.clone(),
                 daemon.watch.clone(),
+                daemon.clock.clone(),
                 &daemon.limits,
             )),
             metrics: daemon.watch.metrics.clone(),
@@ -218,11 +219,12 @@ impl Daemon {
             let attached = self.engine.delivery().attach(name, channel.clone());
             attached.map_err(start_error)?;
         }
-        let unfinished = self.engine.refill().map_err(start_error)?;
         for channel in setup.channels.values() {
             let intake = Arc::new(self.engine.clone());
             channel.start(intake).map_err(start_error)?;
         }
+        // Only once every port is ours: a start that fails asks no model.
+        let unfinished = self.engine.refill().map_err(start_error)?;
         let (channels, durable) = (setup.channels.len(), self.store.health().durable);
         let ready = {
             let notify = self.notify.clone();

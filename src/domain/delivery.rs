@@ -52,11 +52,12 @@ pub fn after_failure(
     }
 }
 
-/// When a row read from the store is due: as stored, but never later than a failure at `now` could
-/// have put it, so that a clock that was set back delays nothing for days.
+/// When a row read from the store is due: as stored, but never later than the longest wait of our own
+/// from now, so that a clock that was set back delays nothing for days. A peer that asked for more is
+/// asked once too early after a restart.
 #[must_use]
 pub fn due_of_stored(due: UnixMs, now: UnixMs, limits: &Limits) -> UnixMs {
-    due.min(now.plus(limits.delivery_window))
+    due.min(now.plus(limits.delivery_backoff_most))
 }
 
 #[cfg(test)]
@@ -112,7 +113,7 @@ mod tests {
         let limits = Limits::default();
         let due = |ms| due_of_stored(UnixMs(ms), UnixMs(0), &limits);
         assert_eq!(due(-5), UnixMs(-5));
-        assert_eq!(due(HOUR), UnixMs(HOUR));
-        assert_eq!(due(900 * HOUR), UnixMs(24 * HOUR));
+        assert_eq!(due(HOUR / 60), UnixMs(HOUR / 60));
+        assert_eq!(due(900 * HOUR), UnixMs(300_000));
     }
 }

@@ -32,6 +32,7 @@ pub struct Delivery {
     store: Arc<Store>,
     watch: Watch,
     clock: Arc<dyn Clock>,
+    began: (UnixMs, Instant),
     limits: Limits,
     lines: Mutex<BTreeMap<ChannelName, Arc<Line>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -44,6 +45,8 @@ struct Line {
     channel: Arc<dyn Channel>,
     state: Mutex<LineState>,
     changed: Condvar,
+    /// Told when the last delivery in flight has ended.
+    quiet: Condvar,
     /// Confirmed parts of rows that are not over yet.
     parts: Mutex<BTreeMap<Row, u32>>,
 }
@@ -117,6 +120,7 @@ impl Delivery {
         Delivery {
             store,
             watch,
+            began: (clock.unix(), clock.now()),
             clock,
             limits: limits.clone(),
             lines: Mutex::default(),
@@ -146,6 +150,7 @@ impl Delivery {
                 done_while_reading: None,
             }),
             changed: Condvar::new(),
+            quiet: Condvar::new(),
             parts: Mutex::default(),
         });
         self.load(&line).map_err(AttachError::Store)?;
@@ -153,6 +158,13 @@ impl Delivery {
         lock(&line.state).threads = 1;
         self.start_sender(&line, 1).map_err(AttachError::Thread)?;
         Ok(())
+    }
+
+    /// The schedule's own time: it begins as the calendar's and only grows, so that a clock that is
+    /// set neither hurries nor holds a delivery.
+    fn now(&self) -> UnixMs {
+        let (unix, instant) = self.began;
+        unix.plus(self.clock.now().saturating_duration_since(instant))
     }
 
     fn start_sender(self: &Arc<Self>, line: &Arc<Line>, n: usize) -> std::io::Result<()> {
@@ -167,7 +179,7 @@ impl Delivery {
     fn grow(self: &Arc<Self>, line: &Arc<Line>) {
         let n = {
             let mut state = lock(&line.state);
-            let now = self.clock.unix();
+            let now = self.now();
             let due = state.schedule.next_due().is_some_and(|due| due <= now);
             let wanted = due && !state.stopping && state.working == state.threads;
             if !wanted || state.threads == self.limits.senders {
@@ -188,7 +200,7 @@ impl Delivery {
             .get(&outgoing.conversation.channel)
             .cloned();
         let Some(line) = line else { return };
-        let now = self.clock.unix();
+        let now = self.now();
         let (row, conversation) = (outgoing.row, &outgoing.conversation);
         let busy = {
             let mut state = lock(&line.state);
@@ -239,6 +251,7 @@ impl Delivery {
         for line in &lines {
             lock(&line.state).stopping = true;
             line.changed.notify_all();
+            line.quiet.notify_all();
         }
         self.cancel.raise();
     }
@@ -251,13 +264,13 @@ impl Delivery {
         for line in &lines {
             let mut state = lock(&line.state);
             loop {
-                let now = self.clock.unix();
+                let now = self.now();
                 let due = state.schedule.next_due().is_some_and(|due| due <= now);
                 let left = deadline.left(Instant::now());
                 if state.stopping || (!due && state.working == 0) || left.is_zero() {
                     break;
                 }
-                let waited = line.changed.wait_timeout(state, left);
+                let waited = line.quiet.wait_timeout(state, left);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             state.stopping = true;
@@ -298,6 +311,7 @@ impl Delivery {
             .filter(|queued| !done.contains(&queued.row))
             .map(|queued| {
                 let due = due_of_stored(queued.next_at, now, &self.limits);
+                let due = self.now().plus(due.since(now)).minus(now.since(due));
                 (queued.row, queued.conversation, due)
             });
         state.schedule.load(rows, rest);
@@ -309,7 +323,7 @@ impl Delivery {
             let done = catch_unwind(AssertUnwindSafe(|| self.deliver(line, row)));
             let at = done.unwrap_or_else(|_| {
                 self.watch.fault(Fault::Send);
-                Some(self.clock.unix().plus(self.limits.delivery_backoff_most))
+                Some(self.now().plus(self.limits.delivery_backoff_most))
             });
             if at.is_none() {
                 lock(&line.parts).remove(&row);
@@ -329,7 +343,11 @@ impl Delivery {
             let half = self.limits.delivery_scheduled / 2;
             let behind = state.schedule.behind() && state.schedule.room() >= half;
             let more = state.stopping || state.schedule.next_due().is_some();
+            let quiet = state.working == 0;
             drop(state);
+            if quiet {
+                line.quiet.notify_all();
+            }
             if behind {
                 if let Err(error) = self.load(line) {
                     log::warn!(channel = line.name.as_str(), error = error.to_string().as_str(); "cannot read the outbox");
@@ -349,7 +367,7 @@ impl Delivery {
             if state.stopping {
                 return None;
             }
-            let now = self.clock.unix();
+            let now = self.now();
             if let Some(row) = state.schedule.next(now) {
                 state.working += 1;
                 return Some(row);
@@ -376,7 +394,7 @@ impl Delivery {
             Ok(None) => return None,
             Err(error) => {
                 log::warn!(channel = line.name.as_str(), error = error.to_string().as_str(); "cannot read an outbox row");
-                return Some(self.clock.unix().plus(STORE_REST));
+                return Some(self.now().plus(STORE_REST));
             }
         };
         let mut outgoing = outgoing;
@@ -396,7 +414,7 @@ impl Delivery {
                 return None;
             }
             // The stop cut it: the row stays as it is for the next start.
-            Err(_) if cancel.raised() => return Some(self.clock.unix().plus(STORE_REST)),
+            Err(_) if cancel.raised() => return Some(self.now().plus(STORE_REST)),
             Err(failure) => failure,
         };
         self.failed(line, &outgoing, failure)
@@ -411,12 +429,12 @@ impl Delivery {
             after_failure(queued_at, now, attempts, after, random, &self.limits)
         };
         let (next, reason) = match &failure {
-            SendFailure::NotYet { wait } => return Some(now.plus(*wait)),
+            SendFailure::NotYet { wait } => return Some(self.now().plus(*wait)),
             SendFailure::Never { reason } => (Next::Failed, reason.as_str()),
             SendFailure::Again { after, reason } => (again(*after), reason.as_str()),
             SendFailure::Flood { wait, held, reason } => {
                 if *held == Held::Channel {
-                    lock(&line.state).schedule.hold_all(now.plus(*wait));
+                    lock(&line.state).schedule.hold_all(self.now().plus(*wait));
                 }
                 (again(Some(*wait)), reason.as_str())
             }
@@ -427,7 +445,7 @@ impl Delivery {
                 let wait_ms = u64::try_from(at.since(now).as_millis()).unwrap_or(u64::MAX);
                 log::warn!(channel = channel, message_id = id, attempt = attempts, wait_ms = wait_ms, error = reason; "delivery failed, trying again");
                 self.store.retry(outgoing.row, at, reason);
-                Some(at)
+                Some(self.now().plus(at.since(now)))
             }
             Next::Failed => {
                 log::error!(channel = channel, message_id = id, attempt = attempts, error = reason; "delivery given up");

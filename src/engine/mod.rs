@@ -40,6 +40,9 @@ struct Parts {
     current: Current,
     lanes: Lanes,
     delivery: Arc<Delivery>,
+    /// Raised when nothing is taken in any more.
+    closing: Stop,
+    /// Raised when runs in work are cut.
     stop: Stop,
     /// Rows in work whose attempt has been given back already.
     forgiven: Mutex<BTreeSet<i64>>,
@@ -79,6 +82,7 @@ impl Engine {
                 current: Current::new(setup),
                 lanes,
                 delivery,
+                closing: Stop::new(),
                 stop: Stop::new(),
                 forgiven: Mutex::default(),
             }
@@ -140,6 +144,7 @@ impl Engine {
     /// cut connections take.
     pub fn stop(&self) -> usize {
         let parts = &self.0;
+        parts.closing.raise();
         parts.lanes.close();
         match parts.store.forgive() {
             Ok(rows) => lock(&parts.forgiven).extend(rows),
@@ -220,6 +225,10 @@ impl Engine {
     /// Takes a message in, and moves `cursor` in the same commit.
     fn take(&self, inbound: Inbound, cursor: Option<&Cursor>) -> Result<Acceptance, Refusal> {
         let parts = &self.0;
+        if parts.closing.raised() {
+            // Nobody would work on it before the next start.
+            return Err(Refusal::Full);
+        }
         let conversation = inbound.conversation.clone();
         let setup = parts.current.load();
         let needs = setup.needs_of(&conversation);

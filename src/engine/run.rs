@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::base::backoff::Backoff;
 use crate::base::sync::lock;
 use crate::channel::port::Working;
-use crate::domain::brain::Sensitivity;
-use crate::domain::completion::FailureKind;
+use crate::domain::brain::{Brain, Sensitivity};
+use crate::domain::completion::{Failure, FailureKind};
 use crate::domain::excuse::Excuse;
 use crate::domain::message::{Outcome, Role};
 use crate::domain::prompt;
@@ -194,10 +194,10 @@ impl Parts {
                     self.watch
                         .board
                         .set_model(&brain.name, report.model, ModelState::Failing);
-                    let detail = report.failure.map_or("", |failure| failure.detail.as_str());
+                    let detail = report.failure.map_or("", |failure| told(brain, failure));
                     log::warn!(
                         brain = brain.name.as_str(), provider = model.provider.as_str(), model = model.model_id.as_str(),
-                        kind = kind.word(), will_retry = report.will_retry, error = detail;
+                        kind = kind.word(), status = report.failure.and_then(|failure| failure.status).unwrap_or(0), will_retry = report.will_retry, error = detail;
                         "model attempt failed"
                     );
                 }
@@ -367,12 +367,9 @@ impl Parts {
     fn cut(&self, run: &Run<'_>) {
         run.no_longer_shown();
         let row = run.work.row;
-        let back = if lock(&self.forgiven).contains(&row) {
-            self.store.put_back(row)
-        } else {
-            self.store.give_back(row)
-        };
-        if let Err(error) = back {
+        if lock(&self.forgiven).contains(&row) {
+            self.store.put_back(row);
+        } else if let Err(error) = self.store.give_back(row) {
             log::warn!(message_id = run.work.message_id.as_str(), error = error.to_string().as_str(); "cannot give a message back to the inbox, the next start takes it up");
         }
         self.lanes.finish(run.ticket, false, run.needs);
@@ -399,9 +396,7 @@ impl Parts {
         let stopping = self
             .stop
             .wait(STORE_BACKOFF.wait(run.work.attempt, u32::MAX));
-        if let Err(error) = self.store.put_back(run.work.row) {
-            log::error!(message_id = run.work.message_id.as_str(), error = error.to_string().as_str(); "cannot put a message back into the inbox, the next start takes it up");
-        }
+        self.store.put_back(run.work.row);
         self.lanes.finish(run.ticket, !stopping, run.needs);
     }
 }
@@ -412,5 +407,19 @@ pub(super) fn audience_of(live: &LiveBrain) -> Audience {
     match live.brain.sensitivity {
         Sensitivity::Public => Audience::Public,
         Sensitivity::Private => Audience::Private,
+    }
+}
+
+/// What the log says of a failure. A server may repeat the question or its answer in what it sends
+/// back: of a private brain only what Korvun itself has to say is told.
+fn told<'a>(brain: &Brain, failure: &'a Failure) -> &'a str {
+    let own = matches!(
+        failure.kind,
+        FailureKind::Connect | FailureKind::Timeout | FailureKind::Shield | FailureKind::Empty
+    );
+    if own || brain.sensitivity == Sensitivity::Public {
+        &failure.detail
+    } else {
+        "the server's words are not logged for a private brain; `korvun config check --preflight` asks the server without any message"
     }
 }

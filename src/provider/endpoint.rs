@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::base::clock::Deadline;
+use crate::base::json;
 use crate::base::secret::{Redactor, Secret};
 use crate::base::text::{prefix, printable};
 use crate::domain::address::Shield;
@@ -310,25 +311,7 @@ impl Told {
 
 /// JSON of bounded cost; `None` for anything else.
 pub(super) fn parse(body: &[u8]) -> Option<Value> {
-    if values(body) > VALUES_MOST {
-        return None;
-    }
-    serde_json::from_slice(body).ok()
-}
-
-/// About how many values a JSON text has: one for each comma and bracket outside its strings.
-fn values(body: &[u8]) -> usize {
-    let (mut count, mut in_string, mut escaped) = (0, false, false);
-    for byte in body {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b',' | b'[' | b'{' if !in_string => count += 1,
-            _ => {}
-        }
-    }
-    count
+    json::bounded(body, VALUES_MOST)
 }
 
 /// What a server sent, as text; more than enough of it for a detail.

@@ -263,9 +263,9 @@ fn model_not_found(response: &Response) -> bool {
 fn remote(answer: &Value) -> Option<String> {
     ["remote_host", "remote_model"]
         .iter()
-        .filter_map(|key| answer.get(key)?.as_str())
-        .find(|value| !value.is_empty())
-        .map(str::to_owned)
+        .filter_map(|key| answer.get(key))
+        .find(|value| !value.is_null() && value.as_str() != Some(""))
+        .map(|value| value.as_str().unwrap_or("another host").to_owned())
 }
 
 fn facts(shown: &Value) -> ModelFacts {

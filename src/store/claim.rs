@@ -171,19 +171,17 @@ impl Store {
         })
     }
 
-    /// Sets a message in work back to waiting for another attempt: the one that failed stays
-    /// counted. Says whether it was in work.
+    /// Leaves a message in work to be set back to waiting for another attempt: the one that failed
+    /// stays counted. It is done before any later write, and tried again while the store cannot
+    /// commit.
     ///
-    /// Blocks: as [`Store::write`].
-    ///
-    /// # Errors
-    /// As [`Store::write`].
-    pub fn put_back(&self, row: i64) -> Result<bool, StoreError> {
-        self.write(move |tx| {
+    /// Blocks: as [`Store::write_later`].
+    pub fn put_back(&self, row: i64) {
+        self.write_later(move |tx| {
             tx.prepare_cached("UPDATE inbox SET state = 0 WHERE id = ?1 AND state = 1")?
                 .execute([row])
-                .map(|rows| rows > 0)
-        })
+                .map(drop)
+        });
     }
 
     /// The conversations with unfinished messages and how many, the oldest first.

@@ -45,6 +45,9 @@ pub enum StoreError {
         /// What the operating system says.
         why: String,
     },
+    /// The file was deleted or replaced while it was open; what is written now would be gone with
+    /// the process.
+    Replaced(PathBuf),
     /// A piece of work panicked and was taken back.
     Panicked,
     /// A statement was refused: a mistake of Korvun's own.
@@ -141,6 +144,11 @@ impl fmt::Display for StoreError {
             StoreError::Unreachable { path, why } => write!(
                 f,
                 "opening {}: {why}; its directory must exist or be creatable, and be writable",
+                path.display()
+            ),
+            StoreError::Replaced(path) => write!(
+                f,
+                "{} was deleted or replaced while Korvun runs, nothing new is taken; put it back, or restart Korvun to begin anew",
                 path.display()
             ),
             StoreError::Panicked => f.write_str("a piece of work on the store panicked and was taken back"),

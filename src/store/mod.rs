@@ -159,6 +159,7 @@ impl Store {
         let epoch = schema::epoch(&connection).map_err(named)?;
         let facts = Arc::new(Facts {
             epoch: epoch.unwrap_or_else(random::hex::<8>),
+            identity: path.as_deref().and_then(tx::identity),
             path: path.clone(),
             limits: limits.clone(),
             clock,

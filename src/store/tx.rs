@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
 
@@ -12,6 +12,13 @@ use super::error::StoreError;
 use crate::base::clock::{Clock, UnixMs};
 use crate::domain::limits::Limits;
 
+/// Device and number of a file; none where it is not there.
+pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let facts = std::fs::metadata(path).ok()?;
+    Some((facts.dev(), facts.ino()))
+}
+
 /// What does not change while the store is open.
 #[derive(Debug)]
 pub(super) struct Facts {
@@ -19,6 +26,8 @@ pub(super) struct Facts {
     pub epoch: String,
     /// The file; none in memory.
     pub path: Option<PathBuf>,
+    /// The file's device and number on it, by which it is known to be the same.
+    pub identity: Option<(u64, u64)>,
     /// All bounds.
     pub limits: Limits,
     /// The calendar.
@@ -28,6 +37,16 @@ pub(super) struct Facts {
 }
 
 impl Facts {
+    /// Refuses to go on where the file at the path is no longer the one that is open.
+    pub(super) fn still_there(&self) -> Result<(), StoreError> {
+        match &self.path {
+            Some(path) if identity(path) != self.identity => {
+                Err(StoreError::Replaced(path.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Names an error of SQLite.
     pub(super) fn error(&self, error: &rusqlite::Error) -> StoreError {
         let path = self.path.as_deref();

@@ -156,7 +156,8 @@ impl Writer {
         done: &mut Vec<Box<dyn Job>>,
         failing: bool,
     ) -> Committed {
-        if let Err(error) = self.execute("BEGIN IMMEDIATE") {
+        let begun = self.facts.still_there();
+        if let Err(error) = begun.and_then(|()| self.execute("BEGIN IMMEDIATE")) {
             return Committed::No(error);
         }
         let mut sunk = None;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::base::clock::UnixMs;
 use crate::base::sync::lock;
@@ -164,20 +164,15 @@ impl Board {
     /// Blocks: for `span` at most.
     #[must_use]
     pub fn settled(&self, span: Duration) -> bool {
-        let until = Instant::now() + span;
-        let mut parts = lock(&self.0.parts);
-        loop {
-            let starting = |health: &ChannelHealth| health.state == ChannelState::Starting;
-            if !parts.channels.values().any(starting) {
-                return true;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            let waited = self.0.changed.wait_timeout(parts, left);
-            parts = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let starting = |parts: &mut Parts| {
+            let mut all = parts.channels.values();
+            all.any(|health| health.state == ChannelState::Starting)
+        };
+        let parts = lock(&self.0.parts);
+        let waited = self.0.changed.wait_timeout_while(parts, span, starting);
+        let (parts, late) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(parts);
+        !late.timed_out()
     }
 
     /// Counts something that went through a channel the board knows.

@@ -99,6 +99,17 @@ pub enum Fault {
     Route,
 }
 
+impl Fault {
+    fn word(self) -> &'static str {
+        match self {
+            Fault::Run => "run",
+            Fault::Send => "send",
+            Fault::Store => "store",
+            Fault::Route => "route",
+        }
+    }
+}
+
 /// How a run ended, as counted and announced.
 #[derive(Clone, Debug)]
 pub struct RunFinished<'a> {
@@ -130,6 +141,9 @@ impl Watch {
     pub fn new(clock: Arc<dyn Clock>, limits: &Limits) -> Watch {
         let metrics = Metrics::new();
         metrics.set(&metrics::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1.0);
+        for fault in [Fault::Run, Fault::Send, Fault::Store, Fault::Route] {
+            metrics.add(&metrics::ROUTER_ERRORS, &[fault.word()], 0);
+        }
         Watch {
             metrics,
             board: Board::new(),
@@ -209,13 +223,8 @@ impl Watch {
 
     /// A fault of Korvun's own.
     pub fn fault(&self, fault: Fault) {
-        let word = match fault {
-            Fault::Run => "run",
-            Fault::Send => "send",
-            Fault::Store => "store",
-            Fault::Route => "route",
-        };
-        self.metrics.add(&metrics::ROUTER_ERRORS, &[word], 1);
+        self.metrics
+            .add(&metrics::ROUTER_ERRORS, &[fault.word()], 1);
     }
 
     /// A channel has changed its state; the same state again only refreshes the error.
@@ -225,6 +234,9 @@ impl Watch {
             .set_channel_state(channel, state, error, self.clock.unix());
         if before == Some(state) {
             return;
+        }
+        if before.is_none() {
+            self.start_at_zero(channel);
         }
         for each in ChannelState::ALL {
             let on = if each == state { 1.0 } else { 0.0 };
@@ -243,6 +255,22 @@ impl Watch {
                 .text("channel", channel.as_str())
                 .text("state", state.word())
         });
+    }
+
+    /// A new channel's counters stand at zero, so that the first event is a step and not a beginning.
+    fn start_at_zero(&self, channel: &ChannelName) {
+        let channel = channel.as_str();
+        for family in [
+            &metrics::MESSAGES_PROCESSED,
+            &metrics::CHANNEL_RECONNECTS,
+            &metrics::DEDUPED,
+        ] {
+            self.metrics.add(family, &[channel], 0);
+        }
+        for reason in [Dropped::QueueFull, Dropped::Store, Dropped::TooLarge] {
+            self.metrics
+                .add(&metrics::MESSAGES_DROPPED, &[channel, reason.word()], 0);
+        }
     }
 
     /// One attempt at a model has ended.

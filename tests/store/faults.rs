@@ -481,3 +481,23 @@ fn child_whose_syncs_fail() {
     drop(store);
     assert_eq!(texts(&open(&path, &Limits::default())), told);
 }
+
+#[test]
+fn a_database_that_is_deleted_while_it_is_open_takes_nothing_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("korvun.db");
+    let store = open(&path, &Limits::default());
+    begin(&store, &said("c", "kept"));
+    let aside = folder.path().join("aside.db");
+    fs::rename(&path, &aside).expect("moved");
+    let refused = store.accept(&said("d", "lost?"), Claim::No, None, &busy());
+    assert!(
+        matches!(refused, Err(StoreError::Replaced(_))),
+        "{refused:?}"
+    );
+    assert!(store.health().error.is_some());
+    // Put back, it goes on.
+    fs::rename(&aside, &path).expect("moved back");
+    let taken = store.accept(&said("d", "safe"), Claim::No, None, &busy());
+    assert!(matches!(taken, Ok(Accepted::New { .. })), "{taken:?}");
+}

@@ -5,7 +5,7 @@
 mod buckets;
 mod event;
 mod gateway;
-mod inquiry;
+mod look;
 mod render;
 mod rest;
 mod session;
@@ -36,7 +36,7 @@ use event::Rules;
 use gateway::Gateway;
 use rest::{Api, Call, Failure, Line};
 
-pub use inquiry::{inquire, Facts, Trouble};
+pub use look::look;
 
 /// The stack of the threads: TLS and JSON of a bounded depth.
 const STACK: usize = 512 * 1024;
@@ -123,7 +123,11 @@ impl Discord {
                 leaving: Stop::new(),
                 waker: Mutex::new(None),
                 cancel: Cancel::new(),
-                typing: Arc::new(Typing::new(limits.typing_after, SIGN_AGAIN)),
+                typing: Arc::new(Typing::new(
+                    limits.typing_after,
+                    SIGN_AGAIN,
+                    parts.clock.clone(),
+                )),
                 buckets: Mutex::new(Buckets::new(limits.chats_known)),
                 parts,
             }),
@@ -186,7 +190,7 @@ impl Channel for Discord {
 
     fn working(&self, conversation: &Conversation) -> Option<Working> {
         let channel = channel_of(conversation)?;
-        Some(Box::new(self.shared.typing.begin(channel, Instant::now())))
+        Some(Box::new(self.shared.typing.begin(channel)))
     }
 
     fn stop(&self) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::base::clock::{Clock, Deadline};
+use crate::base::json;
 use crate::base::secret::Secret;
 use crate::base::text::{prefix, printable};
 use crate::channel::port::Held;
@@ -24,6 +25,8 @@ pub(super) const USER_AGENT: &str = concat!(
 );
 /// Bytes of an answer: a message comes back whole, with whom it answers.
 const ANSWER_BYTES: usize = 256 * 1024;
+/// Values of an answer: a message with a hundred people named in it has a few thousand.
+const ANSWER_VALUES: usize = 10_000;
 /// Bytes of Discord's message about an error that are kept: it is one sentence.
 const MESSAGE_BYTES: usize = 200;
 /// What is waited for when a limit names no time.
@@ -160,7 +163,7 @@ fn judged<'a>(
     body: &[u8],
     header: &dyn Fn(&str) -> Option<&'a str>,
 ) -> Result<Answer, Failure> {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let body = json::bounded(body, ANSWER_VALUES).unwrap_or_default();
     let wait = |name| header(name).and_then(|text| seconds(text.trim().parse().ok()?));
     if (200..300).contains(&status) {
         // An answer that cannot be read is still an answer to what was posted.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{json, Value};
 
 use crate::base::backoff::Backoff;
+use crate::base::json;
 use crate::domain::limits::Limits;
 use crate::net::ws::Address;
 use crate::watch::board::ChannelState;
@@ -40,6 +41,8 @@ const IDENTIFY_APART: Duration = Duration::from_secs(5);
 const BUDGET_WAIT_MOST: Duration = Duration::from_secs(24 * 3600);
 /// Between two looks whether there is a budget again, at the least.
 const BUDGET_WAIT_LEAST: Duration = Duration::from_secs(5);
+/// Values of one payload: a server of many hundred channels and roles has some ten thousand.
+const PAYLOAD_VALUES: usize = 100_000;
 /// Bytes of a session's id: Discord's have 32.
 const SESSION_ID_BYTES: usize = 256;
 /// Things that may be said within [`SAID_WITHIN`] on one connection.
@@ -152,9 +155,9 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Reads one; none where it is no payload.
+    /// Reads one; none where it is no payload, or too much of one.
     pub(super) fn read(text: &str) -> Option<Payload> {
-        let mut value: Value = serde_json::from_str(text).ok()?;
+        let mut value = json::bounded(text.as_bytes(), PAYLOAD_VALUES)?;
         Some(Payload {
             op: value["op"].as_u64()?,
             seq: value["s"].as_u64(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::base::clock::{Clock, Deadline};
+use crate::base::json;
 use crate::base::secret::Secret;
 use crate::base::text::{prefix, printable};
 use crate::domain::address::Shield;
@@ -15,6 +16,9 @@ use crate::net::cancel::Cancel;
 use crate::net::error::HttpError;
 use crate::net::http::{Client, Request, Resend, Wire};
 
+/// JSON values of one answer: a hundred updates have some thousands, full of entities some ten
+/// thousands; each takes about a hundred bytes of memory.
+const VALUES_MOST: usize = 60_000;
 /// Bytes of Telegram's description that are kept: it is one sentence.
 const DESCRIPTION_BYTES: usize = 200;
 /// What is waited for when a flood limit names no time.
@@ -96,13 +100,8 @@ impl Api {
     /// The API of the bot with that token below `base_url`. Over plain http only private addresses
     /// get the token.
     pub(super) fn new(base_url: &Url, token: &Secret, wire: &Wire) -> Api {
-        let shield = if base_url.secure() {
-            Shield::Open
-        } else {
-            Shield::Private
-        };
         Api {
-            client: wire.client(shield),
+            client: wire.client(shield_of(base_url)),
             root: base_url.join_secret("/bot", token),
             clock: wire.clock().clone(),
         }
@@ -141,10 +140,19 @@ impl Api {
     }
 }
 
+/// In the clear the token, which is in each path, stays among private addresses.
+fn shield_of(base_url: &Url) -> Shield {
+    if base_url.secure() {
+        Shield::Open
+    } else {
+        Shield::Private
+    }
+}
+
 /// What an answer means. `retry_after_s` is the header of that name.
 fn judge(status: u16, body: &[u8], retry_after_s: Option<u64>) -> Result<Value, Failure> {
-    let read = serde_json::from_slice(body);
-    if read.is_err() && status == 200 && body.starts_with(br#"{"ok":true"#) {
+    let read = json::bounded(body, VALUES_MOST);
+    if read.is_none() && status == 200 && body.starts_with(br#"{"ok":true"#) {
         let beginning = body.to_vec();
         return Err(Failure::Unreadable { beginning });
     }
@@ -245,6 +253,13 @@ mod tests {
         ] {
             assert_eq!(judge(status, body.as_bytes(), header), meaning, "{body}");
         }
+    }
+
+    #[test]
+    fn over_plain_http_the_token_goes_to_private_addresses_only() {
+        let shield = |text| shield_of(&Url::parse(text).unwrap());
+        assert_eq!(shield("https://api.telegram.org"), Shield::Open);
+        assert_eq!(shield("http://192.168.1.5:8081"), Shield::Private);
     }
 
     #[test]

@@ -155,8 +155,17 @@ impl Listener {
         if let Some(position) = self.reached.and_then(|reached| reached.usable(now)) {
             params["offset"] = json!(position.saturating_add(1));
         }
+        let asked = self.shared.parts.clock.now();
         match self.call_within(&params, within) {
             Ok(answer) => match answer.as_array() {
+                Some(updates) if updates.is_empty() => {
+                    let answered = self.shared.parts.clock.now();
+                    if answered.saturating_duration_since(asked) < wait / 2 {
+                        Came::TooEarly
+                    } else {
+                        Came::Done
+                    }
+                }
                 Some(updates) => self.take_all(updates),
                 None => Came::Failed(Failure::Odd { status: 200 }),
             },

@@ -5,6 +5,7 @@
 mod api;
 mod flood;
 mod listen;
+mod look;
 mod place;
 mod poll;
 mod render;
@@ -37,6 +38,8 @@ use listen::Listener;
 use place::{Answerable, Place};
 use render::Part;
 use update::Rules;
+
+pub use look::look;
 
 /// The stack of the threads: TLS and JSON of a bounded depth.
 const STACK: usize = 512 * 1024;
@@ -120,7 +123,11 @@ impl Telegram {
                     text_bytes: limits.text_bytes,
                 },
                 cancel: Cancel::new(),
-                typing: Arc::new(Typing::new(limits.typing_after, limits.typing_again)),
+                typing: Arc::new(Typing::new(
+                    limits.typing_after,
+                    limits.typing_again,
+                    parts.clock.clone(),
+                )),
                 flood: Mutex::new(Flood::new(limits.chats_known)),
                 moved: Mutex::default(),
                 parts,
@@ -187,8 +194,7 @@ impl Channel for Telegram {
 
     fn working(&self, conversation: &Conversation) -> Option<Working> {
         let place = Place::of_id(&conversation.id)?;
-        let now = std::time::Instant::now();
-        Some(Box::new(self.shared.typing.begin(place, now)))
+        Some(Box::new(self.shared.typing.begin(place)))
     }
 
     fn stop(&self) {

@@ -37,6 +37,8 @@ pub(super) enum Step {
 pub(super) enum Came {
     /// As it should; of updates, all are taken.
     Done,
+    /// No update, and long before the wait for one was over: whoever answers does not wait.
+    TooEarly,
     /// Updates came that cannot be taken now.
     NoRoom,
     /// Not.
@@ -101,6 +103,10 @@ impl Poller {
     pub(super) fn after(&mut self, came: &Came, random: u32) -> Verdict {
         match came {
             Came::Done => self.done(),
+            Came::TooEarly => Verdict {
+                wait: Some(self.backoff.first),
+                ..self.done()
+            },
             // The offset stays behind what could not be taken; nothing is wrong with the line.
             Came::NoRoom => go_on(PAUSE, None),
             Came::Failed(failure) => self.failed(failure, random),

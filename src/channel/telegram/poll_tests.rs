@@ -141,6 +141,13 @@ fn without_room_the_poll_pauses_and_the_state_stays() {
 }
 
 #[test]
+fn a_peer_that_does_not_wait_is_not_asked_without_a_pause() {
+    let verdict = at(Step::Poll).after(&Came::TooEarly, 0);
+    assert_eq!(verdict.wait, Some(S(1)));
+    assert_eq!(verdict.state, Some((ChannelState::Connected, None)));
+}
+
+#[test]
 fn an_answer_that_cannot_be_read_is_asked_for_in_smaller_pieces() {
     let mut poller = at(Step::Poll);
     let failure = Failure::Unreadable {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::base::json;
 use crate::config::plan::Mapping;
 use crate::domain::ids::{ChannelName, Conversation, MessageId};
 use crate::domain::message::{ChatKind, Inbound, Language, Outgoing, Role};
@@ -10,6 +11,10 @@ use crate::domain::message::{ChatKind, Inbound, Language, Outgoing, Role};
 const ID_BYTES: usize = 256;
 /// The longest idempotency key, in bytes (contract 4).
 const KEY_BYTES: usize = 128;
+
+/// Values of one body: far above what any service posts, far below what sixteen bodies at once could
+/// cost a small box.
+const VALUES_MOST: usize = 20_000;
 
 /// Why a body is not a message. Each has its code in the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,10 +44,10 @@ pub fn parse(
     mapping: &Mapping,
     text_bytes: usize,
 ) -> Result<Inbound, Unfit> {
-    let Ok(Value::Object(object)) = serde_json::from_slice(body) else {
-        return Err(Unfit::InvalidJson);
+    let object = match json::bounded(body, VALUES_MOST) {
+        Some(object @ Value::Object(_)) => object,
+        _ => return Err(Unfit::InvalidJson),
     };
-    let object = Value::Object(object);
     let sender_id = id(&object, &mapping.sender_id)?.ok_or(Unfit::MissingSender)?;
     let text = field(&object, &mapping.text)?.unwrap_or_default();
     let media_url = field(&object, &mapping.media_url)?;
@@ -208,6 +213,15 @@ mod tests {
         ] {
             assert_eq!(read(body), Err(unfit), "{body}");
         }
+    }
+
+    #[test]
+    fn a_body_of_very_many_values_is_not_read() {
+        let body = format!(
+            r#"{{"sender_id":"a","text":"x","z":[{}0]}}"#,
+            "0,".repeat(VALUES_MOST)
+        );
+        assert_eq!(read(&body), Err(Unfit::InvalidJson));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::net::cancel::Cancel;
 use crate::net::door::{Door, Entry};
 use crate::net::error::HttpError;
 use crate::net::front::{Announced, Client, Ends, Front, Head, Owner, Request, Response, Verdict};
+use crate::net::header::retry_after;
 use crate::net::http::{self, Resend, Wire};
 use crate::watch::board::ChannelState;
 use crate::watch::{Dropped, Watch};
@@ -135,11 +136,8 @@ impl Webhook {
             408 | 429 | 500.. => {
                 let after = answer
                     .header("retry-after")
-                    .and_then(|text| text.trim().parse().ok());
-                Err(SendFailure::Again {
-                    after: after.map(Duration::from_secs),
-                    reason,
-                })
+                    .and_then(|text| retry_after(text, parts.clock.unix()));
+                Err(SendFailure::Again { after, reason })
             }
             _ => Err(SendFailure::Never { reason }),
         }
@@ -218,7 +216,14 @@ impl Owner for Desk {
     }
 
     fn serve(&self, request: Request, client: Client<'_>) {
-        let key = request.head.text("x-idempotency-key");
+        let mut keys = request.head.values("x-idempotency-key");
+        // A key that is no text, or sent twice, is no key: the empty one is refused.
+        let key = match (keys.next().map(std::str::from_utf8), keys.next()) {
+            (None, _) => None,
+            (Some(Ok(key)), None) => Some(key.to_owned()),
+            _ => Some(String::new()),
+        };
+        let key = key.as_deref();
         let mapping = &self.parts.settings.mapping;
         let inbound = body::parse(
             &self.parts.name,
@@ -278,8 +283,11 @@ impl Desk {
             .knock(header, &self.parts.token, self.parts.clock.now())
         {
             Entry::Open => {}
-            Entry::Missing | Entry::Wrong => {
-                log::debug!(channel = self.parts.name.as_str(); "a request without the secret of the channel was refused");
+            entry @ (Entry::Missing | Entry::Wrong) => {
+                // The door looks at few wrong ones in a minute, so the log cannot be flooded.
+                if entry == Entry::Wrong {
+                    log::warn!(channel = self.parts.name.as_str(); "a request with a wrong secret was refused");
+                }
                 let refusal = Response::error(
                     401,
                     "unauthorized",
@@ -358,7 +366,19 @@ impl Desk {
         let Some(place) = place else {
             return answer(client, &accepted(202, taken.id()));
         };
-        keep(place, span, taken.id(), client);
+        let Some(client) = keep(place, span, taken.id(), client) else {
+            return;
+        };
+        // Nothing came to this caller. A repeated message may have been answered to another one.
+        let known = match &taken {
+            Acceptance::New(_) => None,
+            Acceptance::Repeated(id) => self.known(id, &conversation),
+        };
+        let response = known.map_or_else(
+            || accepted(202, taken.id()),
+            |reply| with_reply(taken.id(), &reply),
+        );
+        answer(client, &response);
     }
 
     /// The reply to a message that was taken earlier, where it is there.
@@ -376,8 +396,14 @@ impl Desk {
     }
 }
 
-/// Keeps a caller at its place until the reply is there or the time is up.
-fn keep(place: Place, span: Duration, id: &MessageId, client: Client<'_>) {
+/// Keeps a caller at its place until the reply is there or the time is up; gives the caller back
+/// who got nothing.
+fn keep<'c>(
+    place: Place,
+    span: Duration,
+    id: &MessageId,
+    client: Client<'c>,
+) -> Option<Client<'c>> {
     match place.wait(span) {
         // Leaving the place without taking the reply has it posted instead.
         Some(_) if client.left() => answer(client, &accepted(202, id)),
@@ -386,8 +412,9 @@ fn keep(place: Place, span: Duration, id: &MessageId, client: Client<'_>) {
                 place.taken();
             }
         }
-        None => answer(client, &accepted(202, id)),
+        None => return Some(client),
     }
+    None
 }
 
 fn answer(client: Client<'_>, response: &Response) {
@@ -412,7 +439,7 @@ fn unfit_response(unfit: &Unfit) -> Response {
         Unfit::InvalidJson => (
             400,
             "invalid_json",
-            "the body must be one JSON object".to_owned(),
+            "the body must be one JSON object, of 20,000 values at most".to_owned(),
         ),
         Unfit::MissingSender => (
             400,

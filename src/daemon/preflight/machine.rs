@@ -30,7 +30,8 @@ pub(super) fn trust(plan: &Plan, wire: &Wire) -> Option<Tried> {
     });
     let posted = plan.channels.iter().any(|channel| match &channel.settings {
         ChannelSettings::Webhook(webhook) => secure(&webhook.outbound_url),
-        ChannelSettings::Chat(_) | ChannelSettings::Console => false,
+        ChannelSettings::Chat(chat) => secure(&chat.base_url),
+        ChannelSettings::Console => false,
     });
     (asked || posted).then(|| match wire.tls().config() {
         Ok(_) => Tried::ok("tls roots", "can be read"),

@@ -2,6 +2,7 @@
 //! would help. The main thread runs it, with one short thread for each model server. It must never
 //! disturb a daemon at work: it writes nothing, and asks no model anything but about itself.
 
+mod channels;
 mod machine;
 mod models;
 mod tried;
@@ -35,9 +36,9 @@ pub struct Preflight<'a> {
     pub wire: &'a Wire,
 }
 
-/// Tries everything: parts, secrets, trust, models, store, ports. No result holds a secret.
+/// Tries everything: parts, secrets, trust, models, chat platforms, store, ports. No result holds a secret.
 ///
-/// Blocks: for the model servers up to `limits.preflight`, for the store up to another program's
+/// Blocks: for the model servers and for each chat platform up to `limits.preflight`, for the store up to another program's
 /// lock of 5 s.
 #[must_use]
 pub fn run(preflight: &Preflight<'_>) -> Vec<Tried> {
@@ -52,6 +53,7 @@ pub fn run(preflight: &Preflight<'_>) -> Vec<Tried> {
     all.extend(values(plan, &resolved));
     all.extend(machine::trust(plan, preflight.wire));
     all.extend(models::reach(plan, &resolved.found, preflight.wire));
+    all.extend(channels::reach(plan, &resolved.found, preflight.wire));
     all.extend(machine::store(plan));
     all.extend(machine::ports(plan));
     all.into_iter()
