@@ -1,6 +1,12 @@
 //! Discord by the letter of its contract, the real daemon against a strict peer; its parts in the
 //! folder of this name.
 
+mod alone;
+mod gateway;
+mod house;
+mod preflight;
+mod sends;
+mod tls;
 mod way;
 
 use std::time::Duration;

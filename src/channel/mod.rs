@@ -4,7 +4,7 @@ pub mod console;
 pub mod discord;
 pub mod kinds;
 pub mod port;
-pub mod telegram;
 mod strangers;
+pub mod telegram;
 mod typing;
 pub mod webhook;

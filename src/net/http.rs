@@ -124,9 +124,8 @@ impl Wire {
     ) -> Wire {
         let tls = Tls::new(cert_file);
         let look_ups = LookUps::new(names, limits.look_ups);
-        let shielded = [Shield::Open, Shield::Private].map(|shield| {
-            Shielded::new(shield, look_ups.clone(), tls.clone(), Arc::clone(&clock))
-        });
+        let shielded = [Shield::Open, Shield::Private]
+            .map(|shield| Shielded::new(shield, look_ups.clone(), tls.clone(), Arc::clone(&clock)));
         let agent = |shielded: &Shielded| {
             Agent::with_parts(recipe(limits), shielded.clone(), shielded.clone())
         };

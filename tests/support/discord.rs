@@ -216,10 +216,24 @@ impl Discord {
 
     /// Its root, for `base_url`.
     pub fn url(&self) -> String {
-        let scheme = if self.shared.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}:{}/api/v10", self.shared.host, self.api.port())
+        let scheme = if self.shared.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!(
+            "{scheme}://{}:{}/api/v10",
+            self.shared.host,
+            self.api.port()
+        )
     }
 
+    /// The address of its gateway.
+    pub fn socket_url(&self) -> String {
+        self.shared.socket_url("")
+    }
+
+    /// What it knows.
     pub fn world(&self) -> MutexGuard<'_, World> {
         self.shared.world()
     }
@@ -296,8 +310,10 @@ impl Discord {
     /// A person says something in a server.
     pub fn say_in_guild(&self, channel: &str, text: &str, mentions: &[&str]) -> String {
         let mentions: Vec<Value> = mentions.iter().map(|id| person(id)).collect();
-        self.message(json!({"channel_id": channel, "guild_id": GUILD, "author": person("41"),
-            "member": {"nick": "Ana la de casa"}, "content": text, "mentions": mentions}))
+        self.message(
+            json!({"channel_id": channel, "guild_id": GUILD, "author": person("41"),
+            "member": {"nick": "Ana la de casa"}, "content": text, "mentions": mentions}),
+        )
     }
 
     /// Every message so far.
@@ -510,6 +526,11 @@ fn refuse(status: u16, code: u64, message: &str) -> Answer {
 }
 
 impl World {
+    /// When a sign of life was shown, and where.
+    pub fn typed(&self) -> &[(Instant, String)] {
+        &self.typed
+    }
+
     /// Notes that a rule was broken.
     pub fn note(&mut self, note: impl Into<String>) {
         self.broken.push(note.into());
@@ -692,11 +713,19 @@ impl Shared {
         for (broken, what) in [
             (length > 2000, "longer than 2000 characters"),
             (text.trim().is_empty(), "empty"),
-            (fences.count() % 2 == 1, "a block of code is open at its end"),
-            (body["allowed_mentions"] != json!({"parse": []}), "allowed_mentions"),
+            (
+                fences.count() % 2 == 1,
+                "a block of code is open at its end",
+            ),
+            (
+                body["allowed_mentions"] != json!({"parse": []}),
+                "allowed_mentions",
+            ),
             (body["enforce_nonce"] != json!(true), "enforce_nonce"),
             (
-                !body["nonce"].as_str().is_some_and(|nonce| (1..=25).contains(&nonce.len())),
+                !body["nonce"]
+                    .as_str()
+                    .is_some_and(|nonce| (1..=25).contains(&nonce.len())),
                 "nonce",
             ),
         ] {
@@ -712,7 +741,9 @@ impl Shared {
         if let Some((most, span)) = world.bucket {
             let taken = world.taken.entry(key.to_owned()).or_default();
             taken.retain(|at| now.duration_since(*at) < span);
-            let reset = taken.first().map_or(span, |first| span - now.duration_since(*first));
+            let reset = taken
+                .first()
+                .map_or(span, |first| span - now.duration_since(*first));
             if taken.len() >= most {
                 world.note(format!("{key}: over its limit"));
                 drop(world);

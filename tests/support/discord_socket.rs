@@ -284,7 +284,7 @@ impl Line<'_> {
             return false;
         }
         let now = Instant::now();
-        {
+        let too_soon = {
             let mut world = self.shared.world();
             if data["intents"] != json!(37377) {
                 world.note(format!("intents {}", data["intents"]));
@@ -299,11 +299,18 @@ impl Line<'_> {
                 world.note("identify without a budget");
             }
             let last = world.identifies.last().copied();
-            if last.is_some_and(|last| now.duration_since(last) < Duration::from_millis(4900)) {
+            let too_soon =
+                last.is_some_and(|last| now.duration_since(last) < Duration::from_millis(4900));
+            if too_soon {
                 world.note("two identifies within five seconds");
             }
             world.identifies.push(now);
             world.starts_left = world.starts_left.saturating_sub(1);
+            too_soon
+        };
+        if too_soon {
+            self.say(&json!({"op": 9, "d": false}).to_string());
+            return true;
         }
         self.step(At::Identify, Self::ready)
     }

@@ -46,7 +46,12 @@ impl Buckets {
     ///
     /// # Errors
     /// The wait.
-    pub(super) fn take(&mut self, route: Route, channel: u64, now: Instant) -> Result<(), Duration> {
+    pub(super) fn take(
+        &mut self,
+        route: Route,
+        channel: u64,
+        now: Instant,
+    ) -> Result<(), Duration> {
         let own = self.held.get(&(route, channel)).copied();
         let left = |until: Instant| until.saturating_duration_since(now);
         let held = own.max(self.held_all).map(left).unwrap_or_default();

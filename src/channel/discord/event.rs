@@ -191,11 +191,7 @@ fn is_command(text: &str, commands: &[String]) -> bool {
 
 /// As people see it: the name in this server, else the one shown everywhere, else the account's.
 fn name_of(member: &Value, author: &Value) -> String {
-    let all = [
-        &member["nick"],
-        &author["global_name"],
-        &author["username"],
-    ];
+    let all = [&member["nick"], &author["global_name"], &author["username"]];
     let name = all
         .into_iter()
         .filter_map(Value::as_str)

@@ -78,12 +78,30 @@ fn in_a_server_a_mention_a_reply_or_a_command_is_heard() {
     let other = json!([{"id": "42", "username": "eva", "global_name": "Eva"}]);
     for (change, text) in [
         (json!({}), None),
-        (json!({"content": "<@900> hola", "mentions": mentioned}), Some("hola")),
-        (json!({"content": "<@!900>: hola", "mentions": mentioned}), Some("hola")),
-        (json!({"content": " <@900>, hola", "mentions": mentioned}), Some("hola")),
-        (json!({"content": "<@900>", "mentions": mentioned}), Some("@korvun")),
-        (json!({"content": "hola <@900>", "mentions": mentioned}), Some("hola @korvun")),
-        (json!({"content": "<@900> /new", "mentions": mentioned}), Some("/new")),
+        (
+            json!({"content": "<@900> hola", "mentions": mentioned}),
+            Some("hola"),
+        ),
+        (
+            json!({"content": "<@!900>: hola", "mentions": mentioned}),
+            Some("hola"),
+        ),
+        (
+            json!({"content": " <@900>, hola", "mentions": mentioned}),
+            Some("hola"),
+        ),
+        (
+            json!({"content": "<@900>", "mentions": mentioned}),
+            Some("@korvun"),
+        ),
+        (
+            json!({"content": "hola <@900>", "mentions": mentioned}),
+            Some("hola @korvun"),
+        ),
+        (
+            json!({"content": "<@900> /new", "mentions": mentioned}),
+            Some("/new"),
+        ),
         (
             json!({"content": "<@900> ask <@42> or <@43>", "mentions": [mentioned[0], other[0]]}),
             Some("ask @Eva or <@43>"),
@@ -91,8 +109,14 @@ fn in_a_server_a_mention_a_reply_or_a_command_is_heard() {
         (json!({"content": "<@42> hola", "mentions": other}), None),
         // A mention that is written but none: in code, for example.
         (json!({"content": "`<@900>`"}), None),
-        (json!({"type": 19, "referenced_message": {"author": {"id": ME}}}), Some("hola")),
-        (json!({"type": 19, "referenced_message": {"author": {"id": "42"}}}), None),
+        (
+            json!({"type": 19, "referenced_message": {"author": {"id": ME}}}),
+            Some("hola"),
+        ),
+        (
+            json!({"type": 19, "referenced_message": {"author": {"id": "42"}}}),
+            None,
+        ),
         (json!({"type": 19, "referenced_message": null}), None),
         (json!({"content": "/help"}), Some("/help")),
         (json!({"content": "/new begin"}), Some("/new begin")),
@@ -117,7 +141,10 @@ fn an_answer_in_a_server_refers_to_the_message_and_names_who_speaks() {
         (json!({"nick": " "}), "Ana"),
         (json!(7), "Ana"),
     ] {
-        let Seen::Message(inbound) = seen(&guild(&json!({"content": "/help", "member": member})), &rules()) else {
+        let Seen::Message(inbound) = seen(
+            &guild(&json!({"content": "/help", "member": member})),
+            &rules(),
+        ) else {
             panic!("a message")
         };
         assert_eq!(inbound.sender_name, name);
@@ -137,8 +164,14 @@ fn what_is_not_for_us_is_passed_over_with_its_reason() {
         sender: None,
     };
     for (change, expected) in [
-        (json!({"author": {"id": ME, "bot": true}}), passed(Ignored::Own)),
-        (json!({"author": {"id": "7", "bot": true}}), passed(Ignored::Bot)),
+        (
+            json!({"author": {"id": ME, "bot": true}}),
+            passed(Ignored::Own),
+        ),
+        (
+            json!({"author": {"id": "7", "bot": true}}),
+            passed(Ignored::Bot),
+        ),
         (json!({"webhook_id": "7"}), passed(Ignored::Bot)),
         (json!({"type": 7}), passed(Ignored::Kind)),
         (json!({"type": 20}), passed(Ignored::Kind)),
@@ -161,30 +194,66 @@ fn what_is_not_for_us_is_passed_over_with_its_reason() {
     let nobody = json!({"author": {"id": "42"}});
     assert!(matches!(
         seen(&guild(&nobody), &rules),
-        Seen::Passed { reason: Ignored::NotAllowed, .. }
+        Seen::Passed {
+            reason: Ignored::NotAllowed,
+            ..
+        }
     ));
     let edit = json!({"edited_timestamp": "2026-01-01T00:00:00Z"});
-    assert_eq!(read("MESSAGE_UPDATE", &edit, &me(), &rules), passed(Ignored::Edit));
+    assert_eq!(
+        read("MESSAGE_UPDATE", &edit, &me(), &rules),
+        passed(Ignored::Edit)
+    );
     let preview = json!({"edited_timestamp": null, "embeds": [{}]});
-    assert_eq!(read("MESSAGE_UPDATE", &preview, &me(), &rules), Seen::Nothing);
-    assert_eq!(read("A_NEW_EVENT", &json!([]), &me(), &rules), Seen::Nothing);
+    assert_eq!(
+        read("MESSAGE_UPDATE", &preview, &me(), &rules),
+        Seen::Nothing
+    );
+    assert_eq!(
+        read("A_NEW_EVENT", &json!([]), &me(), &rules),
+        Seen::Nothing
+    );
 }
 
 #[test]
 fn what_cannot_be_read_is_named() {
     for (change, kind, text) in [
-        (json!({"content": "", "attachments": [{"content_type": "image/png"}]}), Some("image/png"), ""),
-        (json!({"content": "look", "attachments": [{"content_type": "image/png"}]}), Some("image/png"), "look"),
-        (json!({"content": "", "attachments": [{}]}), Some("file"), ""),
-        (json!({"content": "", "sticker_items": [{}]}), Some("sticker"), ""),
+        (
+            json!({"content": "", "attachments": [{"content_type": "image/png"}]}),
+            Some("image/png"),
+            "",
+        ),
+        (
+            json!({"content": "look", "attachments": [{"content_type": "image/png"}]}),
+            Some("image/png"),
+            "look",
+        ),
+        (
+            json!({"content": "", "attachments": [{}]}),
+            Some("file"),
+            "",
+        ),
+        (
+            json!({"content": "", "sticker_items": [{}]}),
+            Some("sticker"),
+            "",
+        ),
         (json!({"content": "", "poll": {}}), Some("poll"), ""),
-        (json!({"content": "", "message_snapshots": [{}]}), Some("forward"), ""),
+        (
+            json!({"content": "", "message_snapshots": [{}]}),
+            Some("forward"),
+            "",
+        ),
         (json!({"content": "x", "attachments": "no"}), None, "x"),
     ] {
         let Seen::Message(inbound) = seen(&direct(&change), &rules()) else {
             panic!("{change}")
         };
-        assert_eq!((inbound.attachment.as_deref(), inbound.text.as_str()), (kind, text), "{change}");
+        assert_eq!(
+            (inbound.attachment.as_deref(), inbound.text.as_str()),
+            (kind, text),
+            "{change}"
+        );
     }
     // A mention beside a picture is no words.
     let change = json!({"content": "<@900>", "mentions": [{"id": ME}], "attachments": [{"content_type": "image/png"}]});
@@ -211,8 +280,18 @@ fn a_text_is_cut_with_a_mark_and_mentions_without_end_do_no_harm() {
     let many = "<@42><@".repeat(100_000);
     let change = json!({"content": many, "mentions": [{"id": "42", "username": "eva"}]});
     assert!(text_of(&direct(&change)).unwrap().starts_with("@eva<@@eva"));
-    for content in ["<@", "<@>", "<@!", "<@900", "<@x>", "<@99999999999999999999999>"] {
-        assert_eq!(text_of(&direct(&json!({"content": content}))).as_deref(), Some(content));
+    for content in [
+        "<@",
+        "<@>",
+        "<@!",
+        "<@900",
+        "<@x>",
+        "<@99999999999999999999999>",
+    ] {
+        assert_eq!(
+            text_of(&direct(&json!({"content": content}))).as_deref(),
+            Some(content)
+        );
     }
 }
 
@@ -229,8 +308,21 @@ fn no_event_makes_it_panic() {
         json!({"id": {"id": 7}}),
     ];
     let keys = [
-        "id", "channel_id", "guild_id", "type", "content", "author", "member", "mentions", "attachments",
-        "embeds", "poll", "sticker_items", "message_snapshots", "referenced_message", "webhook_id",
+        "id",
+        "channel_id",
+        "guild_id",
+        "type",
+        "content",
+        "author",
+        "member",
+        "mentions",
+        "attachments",
+        "embeds",
+        "poll",
+        "sticker_items",
+        "message_snapshots",
+        "referenced_message",
+        "webhook_id",
     ];
     for key in keys {
         for scrap in &scraps {

@@ -205,7 +205,9 @@ impl Channel for Discord {
         self.shared.cancel.raise();
         if let Some(listened) = listened {
             if !listened.wait(STOP_PATIENCE) {
-                log::debug!("a connection to Discord's gateway is still being made; it ends by itself");
+                log::debug!(
+                    "a connection to Discord's gateway is still being made; it ends by itself"
+                );
             }
         }
     }
@@ -306,7 +308,8 @@ impl Shared {
                 after: None,
                 reason,
             },
-            Failure::Refused { .. } | Failure::Net(HttpError::Shield(_) | HttpError::Request(_)) => {
+            Failure::Refused { .. }
+            | Failure::Net(HttpError::Shield(_) | HttpError::Request(_)) => {
                 SendFailure::Never { reason }
             }
             Failure::Net(_) | Failure::Odd { .. } => SendFailure::Again {

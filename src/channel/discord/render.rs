@@ -148,7 +148,10 @@ mod tests {
 
     impl Dice {
         fn roll(&mut self, sides: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 33) as usize % sides
         }
     }
@@ -159,7 +162,10 @@ mod tests {
             ("", vec![]),
             (" \n\n ", vec![]),
             ("hola", vec!["hola"]),
-            ("**a**\n\n```rust\nfn x() {}\n```\nb", vec!["**a**\n\n```rust\nfn x() {}\n```\nb"]),
+            (
+                "**a**\n\n```rust\nfn x() {}\n```\nb",
+                vec!["**a**\n\n```rust\nfn x() {}\n```\nb"],
+            ),
             // A block that nobody closed is closed.
             ("```\nx", vec!["```\nx\n```"]),
         ] {
@@ -175,7 +181,10 @@ mod tests {
         assert!(parts.len() >= 3);
         assert!(parts[0].starts_with("Look:\n```rust\nlet x") && parts[0].ends_with(";\n```"));
         for part in &parts[1..parts.len() - 1] {
-            assert!(part.starts_with("```rust\nlet x") && part.ends_with(";\n```"), "{part}");
+            assert!(
+                part.starts_with("```rust\nlet x") && part.ends_with(";\n```"),
+                "{part}"
+            );
         }
         assert!(parts.last().unwrap().ends_with("Done."));
         let lines: usize = parts.iter().map(|part| part.matches("let x").count()).sum();
@@ -188,7 +197,10 @@ mod tests {
         for (text, expected) in [
             (
                 format!("{}\n```rust\nlet abcdefgh = 1;\n```", words.trim()),
-                vec![words.trim().to_owned(), "```rust\nlet abcdefgh = 1;\n```".into()],
+                vec![
+                    words.trim().to_owned(),
+                    "```rust\nlet abcdefgh = 1;\n```".into(),
+                ],
             ),
             (
                 format!("```\n{}\n```\nend", "x".repeat(1986)),
@@ -198,17 +210,43 @@ mod tests {
             assert_eq!(parts(&text), expected);
         }
         let long = format!("```\n{}\n```", "x".repeat(5000));
-        assert!(parts(&long).iter().all(|part| part.len() > 20), "{:?}", parts(&long));
+        assert!(
+            parts(&long).iter().all(|part| part.len() > 20),
+            "{:?}",
+            parts(&long)
+        );
     }
 
     #[test]
     fn whatever_the_text_nothing_is_missing_and_every_part_is_whole() {
         let pieces = [
-            "a", "word ", " ", "\n", "\n\n", "\t", "e\u{301}", "😀", "👨\u{200d}👩\u{200d}👧", "🇪🇸", "שלום ",
-            "\n```\n", "\n```rust\n", "```", "\n````\n", "`code` ", "- item\n  - nested\n", "| a | b |\n", "> quote\n",
+            "a",
+            "word ",
+            " ",
+            "\n",
+            "\n\n",
+            "\t",
+            "e\u{301}",
+            "😀",
+            "👨\u{200d}👩\u{200d}👧",
+            "🇪🇸",
+            "שלום ",
+            "\n```\n",
+            "\n```rust\n",
+            "```",
+            "\n````\n",
+            "`code` ",
+            "- item\n  - nested\n",
+            "| a | b |\n",
+            "> quote\n",
         ];
         let mut dice = Dice(u64::from(random::number()));
-        let long = ["x".repeat(3000), " ".repeat(9000), "漢".repeat(2500), "line of code;\n".repeat(700)];
+        let long = [
+            "x".repeat(3000),
+            " ".repeat(9000),
+            "漢".repeat(2500),
+            "line of code;\n".repeat(700),
+        ];
         for round in 0..100 {
             let seed = dice.0;
             let text: String = (0..dice.roll(2500))
@@ -219,10 +257,16 @@ mod tests {
                 .collect();
             let parts = parts(&text);
             let bare = |text: &str| -> Vec<char> {
-                text.chars().filter(|c| !c.is_whitespace() && *c != '`').collect()
+                text.chars()
+                    .filter(|c| !c.is_whitespace() && *c != '`')
+                    .collect()
             };
             for part in &parts {
-                assert!(part.chars().count() < 2000, "round {round} of {seed}: {}", part.chars().count());
+                assert!(
+                    part.chars().count() < 2000,
+                    "round {round} of {seed}: {}",
+                    part.chars().count()
+                );
                 assert_eq!(behind(None, part), None, "round {round} of {seed}: {part}");
                 assert!(!part.trim().is_empty(), "round {round} of {seed}");
             }
@@ -231,7 +275,10 @@ mod tests {
             let mut rest = sent.iter();
             let missing = meant.iter().find(|c| !rest.any(|sent| sent == *c));
             assert_eq!(missing, None, "round {round} of {seed}");
-            assert!(sent.len() <= meant.len() + parts.len() * INFO_MOST, "round {round} of {seed}");
+            assert!(
+                sent.len() <= meant.len() + parts.len() * INFO_MOST,
+                "round {round} of {seed}"
+            );
         }
     }
 }

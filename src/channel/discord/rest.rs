@@ -269,8 +269,18 @@ mod tests {
                 good(json!({}), None),
             ),
             (429, r#"{"retry_after":0.5}"#, none, limited(500, one)),
-            (429, r#"{"retry_after":64.57}"#, &[("retry-after", "65")], limited(65_000, one)),
-            (429, r#"{"retry_after":1,"global":true}"#, none, limited(1000, Held::Channel)),
+            (
+                429,
+                r#"{"retry_after":64.57}"#,
+                &[("retry-after", "65")],
+                limited(65_000, one),
+            ),
+            (
+                429,
+                r#"{"retry_after":1,"global":true}"#,
+                none,
+                limited(1000, Held::Channel),
+            ),
             (
                 429,
                 r#"{"retry_after":1}"#,
@@ -278,17 +288,51 @@ mod tests {
                 limited(1000, Held::Channel),
             ),
             (429, r#"{"retry_after":"soon"}"#, none, limited(5000, one)),
-            (429, r#"{"retry_after":1e300}"#, none, limited(86_400_000, one)),
-            (429, "<html>", &[("retry-after", "30")], limited(30_000, Held::Channel)),
+            (
+                429,
+                r#"{"retry_after":1e300}"#,
+                none,
+                limited(86_400_000, one),
+            ),
+            (
+                429,
+                "<html>",
+                &[("retry-after", "30")],
+                limited(30_000, Held::Channel),
+            ),
             (429, "", none, limited(5000, Held::Channel)),
-            (403, r#"{"message":"Missing Access","code":50001}"#, none, refused(403, 50001, "Missing Access")),
-            (401, r#"{"message":"401: Unauthorized","code":0}"#, none, refused(401, 0, "401: Unauthorized")),
-            (400, r#"{"message":"a\nb","code":"x"}"#, none, refused(400, 0, "a\\nb")),
+            (
+                403,
+                r#"{"message":"Missing Access","code":50001}"#,
+                none,
+                refused(403, 50001, "Missing Access"),
+            ),
+            (
+                401,
+                r#"{"message":"401: Unauthorized","code":0}"#,
+                none,
+                refused(401, 0, "401: Unauthorized"),
+            ),
+            (
+                400,
+                r#"{"message":"a\nb","code":"x"}"#,
+                none,
+                refused(400, 0, "a\\nb"),
+            ),
             (502, "<html>Bad Gateway</html>", none, odd(502)),
             (302, "", none, odd(302)),
         ] {
-            let header = |name: &str| headers.iter().find(|(own, _)| *own == name).map(|(_, v)| *v);
-            assert_eq!(judged(status, body.as_bytes(), &header), meaning, "{status} {body}");
+            let header = |name: &str| {
+                headers
+                    .iter()
+                    .find(|(own, _)| *own == name)
+                    .map(|(_, v)| *v)
+            };
+            assert_eq!(
+                judged(status, body.as_bytes(), &header),
+                meaning,
+                "{status} {body}"
+            );
         }
     }
 }

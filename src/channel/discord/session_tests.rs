@@ -20,8 +20,10 @@ fn hello(ms: u64) -> Came {
 }
 
 fn ready() -> Came {
-    payload(&json!({"op": 0, "s": 1, "t": "READY", "d": {"session_id": "one",
-        "resume_gateway_url": "wss://gateway.test/resume", "user": {"id": "9", "username": "korvun"}}}))
+    payload(
+        &json!({"op": 0, "s": 1, "t": "READY", "d": {"session_id": "one",
+        "resume_gateway_url": "wss://gateway.test/resume", "user": {"id": "9", "username": "korvun"}}}),
+    )
 }
 
 fn event(seq: u64) -> Came {
@@ -165,7 +167,9 @@ fn a_missed_acknowledgement_closes_and_resumes() {
     assert!(life.reconnecting().contains("not acknowledged"));
     assert!(life.rests() <= MS(1000));
     life.resumes(&address("resume"), 5);
-    life.came(payload(&json!({"op": 0, "s": null, "t": "RESUMED", "d": {}})));
+    life.came(payload(
+        &json!({"op": 0, "s": null, "t": "RESUMED", "d": {}}),
+    ));
     assert_eq!(life.step(), Step::Tell(ChannelState::Connected, None));
 }
 
@@ -287,7 +291,10 @@ fn the_last_of_the_budget_is_spread_over_the_day() {
         };
         assert_eq!(step, Step::Open(address("")));
         let apart = life.now - began;
-        assert!(apart >= Duration::from_secs(least), "{remaining}: {apart:?}");
+        assert!(
+            apart >= Duration::from_secs(least),
+            "{remaining}: {apart:?}"
+        );
         life.came(Came::Opened);
         life.came(hello(300_000));
         assert_eq!(life.step(), Step::Say(Say::Identify));
@@ -403,7 +410,9 @@ fn a_refused_token_and_a_named_wait_are_honoured() {
     assert_eq!(life.rests(), Duration::from_secs(77));
     assert_eq!(life.rested(), Step::Ask);
     life.came(Came::TokenRefused);
-    assert!(matches!(life.step(), Step::Tell(ChannelState::Failed, Some(why)) if why.contains("Reset Token")));
+    assert!(
+        matches!(life.step(), Step::Tell(ChannelState::Failed, Some(why)) if why.contains("Reset Token"))
+    );
     assert_eq!(life.step(), Step::Over);
 }
 
@@ -513,7 +522,10 @@ impl Watcher {
             }
             _ => {}
         }
-        assert!(!self.over || matches!(step, Step::Over), "seed {seed}: {step:?}");
+        assert!(
+            !self.over || matches!(step, Step::Over),
+            "seed {seed}: {step:?}"
+        );
         self.over |= matches!(step, Step::Over);
     }
 }
