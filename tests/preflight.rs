@@ -522,27 +522,17 @@ fn a_daemons_database_is_not_disturbed() {
 fn missing_parts_are_named_and_the_rest_is_tried() {
     let model = ModelServer::start(|_| ollama_shows(4096));
     let mut site = site(&model.url(), NOWHERE);
-    site.config["channels"].as_array_mut().unwrap().push(json!(
-        {"type": "discord", "mode": "gateway", "token_env": "T_DISCORD", "allow_from": ["1"]}));
-    site.config["routes"]
-        .as_array_mut()
-        .unwrap()
-        .push(json!({"channel": "discord", "brain": "main"}));
-    site.env
-        .push(("T_DISCORD".into(), "discord-token-of-the-tests-01".into()));
-    let lacks = catalogue().channel("discord").map(|kind| kind.stage)
-        != Some(korvun::domain::catalogue::Stage::Built);
+    site.config["session"] = json!({"idle_min": 30});
+    let lacks = catalogue()
+        .lacks
+        .contains(&korvun::domain::catalogue::Part::Sessions);
     let ran = Ran::json(&site);
     assert_eq!(ran.code, Some(i32::from(lacks)), "{}", ran.out);
     if lacks {
-        let told = ran.told("part channels[1].type");
+        let told = ran.told("part session");
         assert_eq!(told.0, "failed");
-        assert!(
-            told.1.contains("the discord channel") && !told.2.is_empty(),
-            "{told:?}"
-        );
+        assert!(told.1.contains("session") && !told.2.is_empty(), "{told:?}");
     }
-    assert_eq!(ran.told("secret T_DISCORD").0, "ok");
     assert_eq!(ran.told("brain main").0, "ok");
 }
 

@@ -300,7 +300,6 @@ fn what_this_build_lacks_is_named_with_its_place() {
         .map(|((line, column), path)| (path, line, column))
         .collect();
     let expected = [
-        ("channels[1].type", 7, 14),
         ("channels[2].webhook.signature", 12, 20),
         ("brains[1].agent", 30, 15),
         ("session", 54, 14),

@@ -228,8 +228,8 @@ impl Gateway {
     fn take(&mut self, event: Event) -> Came {
         match self.seen(&event) {
             Seen::Message(inbound) => {
-                if let Err(refusal) = self.accept(*inbound) {
-                    return refusal;
+                if let Err(why) = self.accept(*inbound) {
+                    return Came::Full(why);
                 }
             }
             Seen::Passed { reason, sender } => self.pass(reason, sender.as_deref()),
@@ -255,7 +255,7 @@ impl Gateway {
         })
     }
 
-    fn accept(&mut self, inbound: Inbound) -> Result<(), Came> {
+    fn accept(&mut self, inbound: Inbound) -> Result<(), &'static str> {
         match self.intake.accept_kept(inbound) {
             Ok(_) => {
                 self.full = false;
@@ -269,7 +269,7 @@ impl Gateway {
                 if !std::mem::replace(&mut self.full, true) {
                     log::warn!(channel = self.shared.parts.name.as_str(), reason = why; "messages stay with the platform until there is room");
                 }
-                Err(Came::Full(why))
+                Err(why)
             }
         }
     }

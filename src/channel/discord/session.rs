@@ -360,11 +360,9 @@ impl Session {
         };
         match payload.op {
             0 => self.happened(payload, now, random),
-            1 => {
-                if line.room(now) >= SAID_KEPT {
-                    line.said.push_back(now);
-                    self.due.push_back(Step::Say(Say::Heartbeat(seq)));
-                }
+            1 if line.room(now) >= SAID_KEPT => {
+                line.said.push_back(now);
+                self.due.push_back(Step::Say(Say::Heartbeat(seq)));
             }
             7 => self.leave("Discord asked for another connection", now, random),
             9 => self.invalid(payload.data.as_bool() == Some(true), now, random),
