@@ -181,7 +181,7 @@ impl Default for Limits {
             delivery_backoff_first: seconds(1),
             delivery_backoff_most: seconds(300),
             delivery_scheduled: 4096,
-            senders: 16,
+            senders: 6,
             store_queue: 256,
             store_group: 128,
             store_lazy: Duration::from_millis(200),
