@@ -168,3 +168,25 @@ pub struct ModelFacts {
     /// The host on which it really runs, when that is not the one asked.
     pub remote: Option<String>,
 }
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a few words: each costs time on a small machine.
+    pub description: &'static str,
+    /// Its arguments as a JSON schema.
+    pub parameters: serde_json::Value,
+}
+
+/// A model's wish to use a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// The id that the answer has to name; never empty, one of our own where the model gave none.
+    pub id: String,
+    /// The name it wrote.
+    pub name: String,
+    /// The object it wrote; what it wrote instead, where that is none.
+    pub arguments: Result<serde_json::Map<String, serde_json::Value>, String>,
+}

@@ -1,6 +1,7 @@
 //! The rules of Korvun as data in, data out: no I/O, no clock, no threads, no log.
 
 pub mod address;
+pub mod audit;
 pub mod brain;
 pub mod catalogue;
 pub mod completion;
