@@ -48,6 +48,8 @@ pub struct Limits {
     pub store_wait: Duration,
     /// Finished messages kept whole without storage, for those who repeat a key or ask by id.
     pub memory_messages: usize,
+    /// How long the audit of tool calls is kept (contract 6).
+    pub audit_kept: Duration,
     /// Finished messages whose keys are kept without storage: some hundred bytes each.
     pub memory_keys: usize,
 
@@ -189,6 +191,7 @@ impl Default for Limits {
             disk_free_least: 64 * 1024 * 1024,
             store_wait: seconds(30),
             memory_messages: 256,
+            audit_kept: Duration::from_secs(30 * 24 * 3600),
             memory_keys: 4096,
             run_threads: 128,
             run_thread_idle: seconds(30),
