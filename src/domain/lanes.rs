@@ -105,7 +105,7 @@ impl Lanes {
         needs: &Needs,
         now: Instant,
     ) -> Option<Grant> {
-        let idle = !self.closed && !self.lanes.contains_key(conversation);
+        let idle = !self.closed && !self.knows(conversation);
         if !idle || !self.places.take(&needs.endpoints) {
             return None;
         }
@@ -207,6 +207,12 @@ impl Lanes {
     #[must_use]
     pub fn closed(&self) -> bool {
         self.closed
+    }
+
+    /// Whether a conversation is in work or waits for its places.
+    #[must_use]
+    pub fn knows(&self, conversation: &Conversation) -> bool {
+        self.lanes.contains_key(conversation)
     }
 
     /// How many runs are in work.
