@@ -3,6 +3,8 @@
 pub mod address;
 pub mod audit;
 pub mod brain;
+pub mod briefing;
+pub mod calls;
 pub mod catalogue;
 pub mod completion;
 pub mod cursor;
@@ -10,7 +12,9 @@ pub mod delivery;
 #[cfg(test)]
 mod dice;
 pub mod excuse;
+pub mod gate;
 pub mod ids;
+pub mod journal;
 pub mod limits;
 pub mod markdown;
 pub mod message;
@@ -19,6 +23,8 @@ pub mod privacy;
 pub mod prompt;
 pub mod reasoning;
 pub mod reduce;
+pub mod run;
 pub mod schedule;
 pub mod split;
+pub mod told;
 pub mod url;
