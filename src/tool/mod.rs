@@ -1,3 +1,4 @@
-//! What agent brains can do besides talking: the list of kinds.
+//! What agent brains can do besides talking: one trait, and the list of kinds.
 
 pub mod kinds;
+pub mod port;
