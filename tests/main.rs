@@ -25,5 +25,6 @@ mod store;
 mod support;
 mod telegram;
 mod tls;
+mod tools;
 mod webhook;
 mod wire;

@@ -3,6 +3,7 @@
 pub mod address;
 pub mod audit;
 pub mod brain;
+pub mod calc;
 pub mod catalogue;
 pub mod completion;
 pub mod cursor;
@@ -10,13 +11,19 @@ pub mod delivery;
 #[cfg(test)]
 mod dice;
 pub mod excuse;
+pub mod fraction;
+pub mod hosts;
+pub mod html;
 pub mod ids;
 pub mod limits;
 pub mod markdown;
 pub mod message;
+pub mod notes;
+pub mod paths;
 pub mod places;
 pub mod privacy;
 pub mod prompt;
+pub mod reading;
 pub mod reasoning;
 pub mod reduce;
 pub mod schedule;
