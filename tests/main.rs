@@ -22,6 +22,7 @@ mod providers;
 mod retries;
 mod secrets;
 mod shield;
+mod simulation;
 mod store;
 mod support;
 mod telegram;
