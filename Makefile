@@ -46,6 +46,17 @@ test-model: ## ask a real small model through the whole daemon (tests/model/inst
 	fi
 	KORVUN_TEST_MODEL="$(abspath $(KORVUN_MODEL_DIR))" $(CARGO) test --locked --test korvun -- --nocapture model::
 
+# Both simulations take KORVUN_SOAK_SEEDS (how many seeds, new ones each time) and KORVUN_SEED (this one).
+.PHONY: soak
+soak: ## play many seeds of both simulations and a long outage (KORVUN_SOAK_SEEDS, KORVUN_SOAK_AWAY_S, KORVUN_SEED)
+	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-$${KORVUN_SEED:+1}} ; \
+	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-200} KORVUN_SOAK_AWAY_S=$${KORVUN_SOAK_AWAY_S:-600} \
+		$(CARGO) test --locked --test korvun -- --nocapture soak:: simulation::
+
+.PHONY: faults
+faults: ## break the peers, the process and the disk at every step: 100 seeds (KORVUN_SOAK_SEEDS) and the store's faults
+	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-100} $(CARGO) test --locked --test korvun -- --nocapture soak:: store::faults
+
 .PHONY: bench
 bench: ## measure speed and size of the release build beside what this machine itself can do
 	$(CARGO) bench --locked --bench gateway

@@ -21,6 +21,7 @@ mod providers;
 mod retries;
 mod secrets;
 mod shield;
+mod soak;
 mod store;
 mod support;
 mod telegram;
