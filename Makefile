@@ -46,15 +46,15 @@ test-model: ## ask a real small model through the whole daemon (tests/model/inst
 	fi
 	KORVUN_TEST_MODEL="$(abspath $(KORVUN_MODEL_DIR))" $(CARGO) test --locked --test korvun -- --nocapture model::
 
-# Both simulations take KORVUN_SOAK_SEEDS (how many seeds, new ones each time) and KORVUN_SEED (this one).
+# What these take from the environment stands in docs/CONTRIBUTING.md.
 .PHONY: soak
-soak: ## play many seeds of both simulations and a long outage (KORVUN_SOAK_SEEDS, KORVUN_SOAK_AWAY_S, KORVUN_SEED)
-	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-$${KORVUN_SEED:+1}} ; \
+soak: ## many seeds: the machines under a virtual clock, the daemon against its peers; a long outage
+	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-10000} $(CARGO) test --locked --test korvun -- --nocapture simulation::
 	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-200} KORVUN_SOAK_AWAY_S=$${KORVUN_SOAK_AWAY_S:-600} \
-		$(CARGO) test --locked --test korvun -- --nocapture soak:: simulation::
+		$(CARGO) test --locked --test korvun -- --nocapture soak::
 
 .PHONY: faults
-faults: ## break the peers, the process and the disk at every step: 100 seeds (KORVUN_SOAK_SEEDS) and the store's faults
+faults: ## break peers and process at each step of their protocols, by 100 seeds, and the disk
 	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-100} $(CARGO) test --locked --test korvun -- --nocapture soak:: store::faults
 
 .PHONY: bench

@@ -1,6 +1,9 @@
 //! The real daemon against strict peers, by seeds: a seed is a schedule of messages over all
 //! channels, of faults keyed to the steps of the protocols, and of ends of the process.
+//! `KORVUN_SEED=N` plays one, `KORVUN_SOAK_SEEDS=N` so many. See docs/CONTRIBUTING.md.
 
+mod away;
+mod holds;
 mod life;
 mod run;
 mod schedule;
@@ -10,15 +13,50 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
+
+use serde_json::json;
 
 use self::run::{play, Fired};
+use crate::support::daemon::Site;
+use crate::support::{discord, telegram};
 
 /// Seeds that are played by `make test`.
 const SEEDS: u64 = 24;
 /// Daemons at a time: most of a schedule is waiting.
 const AT_A_TIME: usize = 8;
 
+/// Gives a site both bots, at these roots.
+fn bots(site: &mut Site, telegram_url: &str, discord_url: &str) {
+    for (name, mode, env, token, url) in [
+        (
+            "telegram",
+            "polling",
+            "T_TELEGRAM",
+            telegram::TOKEN,
+            telegram_url,
+        ),
+        (
+            "discord",
+            "gateway",
+            "T_DISCORD",
+            discord::TOKEN,
+            discord_url,
+        ),
+    ] {
+        let channel = json!({"type": name, "mode": mode, "token_env": env, "base_url": url});
+        let route = json!({"channel": name, "brain": "main"});
+        for (list, value) in [("channels", channel), ("routes", route)] {
+            site.config[list]
+                .as_array_mut()
+                .expect("a list")
+                .push(value);
+        }
+        site.env.push((env.to_owned(), token.into()));
+    }
+}
+
+/// A number from the environment.
 fn given(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
     Some(
@@ -27,17 +65,13 @@ fn given(name: &str) -> Option<u64> {
     )
 }
 
-/// The seeds of this run: one that was named, so many new ones, or always the same few.
+/// The seeds of this run: the one that is named, or so many, from the first or from another.
 fn seeds() -> std::ops::Range<u64> {
-    match (given("KORVUN_SEED"), given("KORVUN_SOAK_SEEDS")) {
-        (Some(first), many) => first..first + many.unwrap_or(1),
-        (None, None) => 1..1 + SEEDS,
-        (None, Some(many)) => {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            let first = now.map_or(1, |now| now.as_secs()) % 1_000_000_000;
-            first..first + many
-        }
+    if let Some(seed) = given("KORVUN_SEED") {
+        return seed..seed + 1;
     }
+    let first = given("KORVUN_FROM_SEED").unwrap_or(1);
+    first..first + given("KORVUN_SOAK_SEEDS").unwrap_or(SEEDS)
 }
 
 #[test]
@@ -53,7 +87,7 @@ fn whatever_a_seed_brings_each_accepted_message_has_one_answer_that_is_shown() {
                 let Some(seed) = seeds.clone().nth(at as usize) else { return };
                 let seed_began = Instant::now();
                 if catch_unwind(AssertUnwindSafe(|| play(seed, &fired))).is_err() {
-                    eprintln!("seed {seed} fails: KORVUN_SEED={seed} cargo test --test korvun -- soak::whatever\n{:#?}", schedule::Schedule::of(seed));
+                    eprintln!("seed {seed} fails: KORVUN_SEED={seed} cargo test --locked --test korvun -- --nocapture soak::whatever\n{:#?}", schedule::Schedule::of(seed));
                     failed.lock().unwrap().push(seed);
                 }
                 println!("seed {seed}: {:?}", seed_began.elapsed());
@@ -68,7 +102,7 @@ fn whatever_a_seed_brings_each_accepted_message_has_one_answer_that_is_shown() {
         *fired
     );
     let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "failing seeds {failed:?}; repeat one by KORVUN_SEED={} cargo test --test korvun -- soak::whatever", failed[0]);
+    assert!(failed.is_empty(), "failing seeds {failed:?}; repeat one by KORVUN_SEED={} cargo test --locked --test korvun -- --nocapture soak::whatever", failed[0]);
     if seeds.end - seeds.start >= SEEDS {
         // What was planned did happen: faults of each protocol, and ends of the process.
         for word in [

@@ -7,19 +7,20 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::{json, Value};
+use serde_json::json;
 
+use super::bots;
 use super::life::{Finisher, Lives};
 use super::schedule::{answer, Channel, Moment, Say, Schedule, Stumble};
 use super::verdict::{self, Rows};
 use crate::support::daemon::{Daemon, Site, WEBHOOK_TOKEN};
-use crate::support::discord::{self, Discord};
+use crate::support::discord::Discord;
 use crate::support::http::Reply;
 use crate::support::load::Poster;
 use crate::support::scripted::{ollama, Model, Play};
 use crate::support::sink::Sink;
 use crate::support::site;
-use crate::support::telegram::{self, Telegram};
+use crate::support::telegram::Telegram;
 
 /// How long a seed may take to come to rest: the longest faults one after the other, twice over.
 const REST_WITHIN: Duration = Duration::from_secs(240);
@@ -65,12 +66,11 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn pass(&self, moment: Moment) {
-        for (at, end) in &self.ends {
-            if *at == moment {
-                if self.lives.strike(*end) {
-                    note(&self.fired, &format!("{end:?}"), &moment.name());
-                }
+    /// Something was seen; `is` tells whether it is a moment that was planned.
+    fn pass(&self, is: impl Fn(Moment) -> bool) {
+        for (moment, end) in self.ends.iter().filter(|(moment, _)| is(*moment)) {
+            if self.lives.strike(*end) {
+                note(&self.fired, &format!("{end:?}"), &moment.name());
             }
         }
     }
@@ -104,10 +104,7 @@ impl Stage {
     fn teach(&self, watcher: &Watcher) {
         let (faults, own) = (self.schedule.telegram.clone(), watcher.clone());
         self.telegram.script(move |method, nth, _| {
-            own.ends.iter().for_each(|(at, _)| match at {
-                Moment::Telegram(known, n) if *known == method && *n == nth => own.pass(*at),
-                _ => {}
-            });
+            own.pass(|at| matches!(at, Moment::Telegram(known, n) if known == method && n == nth));
             let fault = faults
                 .iter()
                 .find(|(known, n, _)| *known == method && *n == nth);
@@ -118,7 +115,7 @@ impl Stage {
         });
         let (faults, own) = (self.schedule.socket.clone(), watcher.clone());
         self.discord.socket_script(move |at, nth| {
-            own.pass(Moment::Socket(at, nth));
+            own.pass(|moment| moment == Moment::Socket(at, nth));
             let fault = faults
                 .iter()
                 .find(|(known, n, _)| *known == at && *n == nth);
@@ -129,10 +126,7 @@ impl Stage {
         });
         let (faults, own) = (self.schedule.rest.clone(), watcher.clone());
         self.discord.script(move |route, nth, _| {
-            own.ends.iter().for_each(|(at, _)| match at {
-                Moment::Rest(known, n) if *known == route && *n == nth => own.pass(*at),
-                _ => {}
-            });
+            own.pass(|at| matches!(at, Moment::Rest(known, n) if known == route && n == nth));
             let fault = faults
                 .iter()
                 .find(|(known, n, _)| *known == route && *n == nth);
@@ -147,30 +141,7 @@ impl Stage {
         let mut site = site(&self.model.url(), &self.sink.url());
         site.model()["parallel"] = json!(4);
         site.config["request_timeout"] = json!("4s");
-        for (name, mode, env, token, url) in [
-            (
-                "telegram",
-                "polling",
-                "T_TELEGRAM",
-                telegram::TOKEN,
-                self.telegram.url(),
-            ),
-            (
-                "discord",
-                "gateway",
-                "T_DISCORD",
-                discord::TOKEN,
-                self.discord.url(),
-            ),
-        ] {
-            let channel = json!({"type": name, "mode": mode, "token_env": env, "base_url": url});
-            push(&mut site.config["channels"], channel);
-            push(
-                &mut site.config["routes"],
-                json!({"channel": name, "brain": "main"}),
-            );
-            site.env.push((env.to_owned(), token.into()));
-        }
+        bots(&mut site, &self.telegram.url(), &self.discord.url());
         if self.schedule.finest {
             site.env.push(("KORVUN_LOG".to_owned(), "debug".into()));
         }
@@ -212,7 +183,7 @@ impl Stage {
                 }
                 Channel::Webhook => {
                     post(&mut poster, say);
-                    watcher.pass(Moment::Committed(n + 1));
+                    watcher.pass(|moment| moment == Moment::Committed(n + 1));
                 }
             }
         }
@@ -259,10 +230,6 @@ impl Stage {
     }
 }
 
-fn push(list: &mut Value, value: Value) {
-    list.as_array_mut().expect("a list").push(value);
-}
-
 /// Posts until it is acknowledged, with a key.
 fn post(poster: &mut Poster, say: &Say) {
     let until = Instant::now() + REST_WITHIN;
@@ -278,7 +245,7 @@ fn post(poster: &mut Poster, say: &Say) {
 fn sink(schedule: &Schedule, watcher: &Watcher) -> Sink {
     let (faults, own) = (schedule.sink.clone(), watcher.clone());
     Sink::answering(move |_, before| {
-        own.pass(Moment::Delivery(before + 1));
+        own.pass(|moment| moment == Moment::Delivery(before + 1));
         let fault = faults.iter().find(|(n, _)| *n == before + 1);
         fault.map_or(Reply::status(200), |(_, reply)| {
             note(&own.fired, "delivery", reply);
@@ -293,7 +260,7 @@ fn model(schedule: &Schedule, watcher: &Watcher, stumbled: &Arc<Mutex<BTreeSet<S
     Model::start(move |ask| {
         let words = answer(&ask.text);
         let nth = count.fetch_add(1, Ordering::SeqCst) + 1;
-        own.pass(Moment::Ask(nth));
+        own.pass(|moment| moment == Moment::Ask(nth));
         let Some((_, stumble)) = faults.iter().find(|(n, _)| *n == nth) else {
             return Play::SayAfter(Duration::from_millis(5), words);
         };

@@ -233,7 +233,8 @@ impl Schedule {
 
     fn draw_socket(&mut self, dice: &mut Dice) {
         let op = |op: u64| Do::Text(json!({"op": op, "d": Value::Null}).to_string());
-        let fault = match dice.roll(9) {
+        let deaf = json!({"op": 0, "t": "TYPING_START", "s": Value::Null, "d": {}});
+        let fault = match dice.roll(10) {
             0 => (At::Connect, dice.nth(2), Do::Close(4000)),
             1 => (At::Connect, dice.nth(3), Do::Cut),
             2 => (At::Identify, dice.nth(2), Do::Invalid(false)),
@@ -243,6 +244,8 @@ impl Schedule {
             5 => (At::Heartbeat, dice.nth(4), Do::Hang),
             6 => (At::Dispatch, dice.nth(6), Do::Hang),
             7 => (At::Dispatch, dice.nth(6), Do::Cut),
+            // Not acknowledged, though other things come.
+            8 => (At::Heartbeat, dice.nth(4), Do::Text(deaf.to_string())),
             _ => {
                 let what = [
                     op(7),

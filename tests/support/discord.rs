@@ -152,6 +152,8 @@ pub struct Shared {
     tls: Option<Arc<ServerConfig>>,
     host: String,
     gateway: SocketAddr,
+    /// Where its gateway is said to be.
+    told: Mutex<SocketAddr>,
 }
 
 /// The peer; ends with its value, and fails the test by every rule that was broken.
@@ -213,6 +215,7 @@ impl Discord {
             tls,
             host: host.to_owned(),
             gateway,
+            told: Mutex::new(gateway),
         });
         let accepting = vec![
             accept(api_listener, &shared, |shared, stream, _| {
@@ -246,6 +249,16 @@ impl Discord {
     /// The address of its gateway.
     pub fn socket_url(&self) -> String {
         self.shared.socket_url("")
+    }
+
+    /// Where the HTTP API listens, and the gateway.
+    pub fn addrs(&self) -> (SocketAddr, SocketAddr) {
+        (self.api, self.shared.gateway)
+    }
+
+    /// From now on the gateway is said to be there.
+    pub fn tell_gateway(&self, addr: SocketAddr) {
+        *self.shared.told.lock().expect("told") = addr;
     }
 
     /// What it knows.
@@ -568,6 +581,11 @@ impl World {
         &self.typed
     }
 
+    /// How many requests of that route have come.
+    pub fn calls(&self, route: &str) -> usize {
+        self.calls.get(route).copied().unwrap_or(0)
+    }
+
     /// Notes that a rule was broken.
     pub fn note(&mut self, note: impl Into<String>) {
         self.broken.push(note.into());
@@ -591,7 +609,11 @@ impl Shared {
     /// The address of the gateway, or of its part for resuming.
     fn socket_url(&self, path: &str) -> String {
         let scheme = if self.tls.is_some() { "wss" } else { "ws" };
-        format!("{scheme}://{}:{}{path}", self.host, self.gateway.port())
+        let told = *self.told.lock().expect("told");
+        if told != self.gateway {
+            return format!("{scheme}://{told}{path}");
+        }
+        format!("{scheme}://{}:{}{path}", self.host, told.port())
     }
 
     /// What READY names as the address for resuming.
