@@ -23,6 +23,7 @@ mod retries;
 mod secrets;
 mod shield;
 mod simulation;
+mod soak;
 mod store;
 mod support;
 mod telegram;
