@@ -429,7 +429,16 @@ impl Delivery {
             after_failure(queued_at, now, attempts, after, random, &self.limits)
         };
         let (next, reason) = match &failure {
-            SendFailure::NotYet { wait } => return Some(self.now().plus(*wait)),
+            SendFailure::NotYet { wait, held } => {
+                let at = self.now().plus(*wait);
+                let mut state = lock(&line.state);
+                if *held == Held::Channel {
+                    state.schedule.hold_all(at);
+                }
+                // It will be sent as it is, and may be waiting for less than a second.
+                state.fresh.keep(outgoing);
+                return Some(at);
+            }
             SendFailure::Never { reason } => (Next::Failed, reason.as_str()),
             SendFailure::Again { after, reason } => (again(*after), reason.as_str()),
             SendFailure::Flood { wait, held, reason } => {
