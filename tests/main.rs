@@ -28,6 +28,5 @@ mod store;
 mod support;
 mod telegram;
 mod tls;
-mod tools;
 mod webhook;
 mod wire;
