@@ -574,10 +574,7 @@ pub fn written(text: &str, calls: &[ToolCall]) -> String {
         lines.push(text.trim().to_owned());
     }
     for call in calls {
-        let arguments = match &call.arguments {
-            Ok(object) => Value::Object(object.clone()),
-            Err(words) => Value::String(words.clone()),
-        };
+        let arguments = call.sent_arguments();
         lines.push(json!({"tool": call.name, "arguments": arguments}).to_string());
     }
     lines.join("\n")
