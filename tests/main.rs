@@ -17,6 +17,7 @@ mod model;
 mod preflight;
 mod privacy;
 mod provider_faults;
+mod provider_tools;
 mod providers;
 mod retries;
 mod secrets;
