@@ -74,6 +74,8 @@ pub struct Limits {
     pub stop_cut: Duration,
     /// How long deliveries may go on after that (contract 8).
     pub stop_deliveries: Duration,
+    /// How long a whole stop may take before the process ends where it stands: only a disk that hangs takes longer than runs and deliveries may.
+    pub stop_most: Duration,
 
     /// How long systemd is kept waiting for channels that have neither connected nor failed yet.
     pub ready_within: Duration,
@@ -99,6 +101,10 @@ pub struct Limits {
     pub answer_head_bytes: usize,
     /// How long what `/api/show` said is believed (contract 1).
     pub model_facts_kept: Duration,
+
+    // Tools
+    /// One `http_fetch`, all its hops together (contract 6).
+    pub fetch: Duration,
 
     // Chats
     /// How long a poll of a chat platform waits for news: each end of it costs a request, and a
@@ -209,6 +215,7 @@ impl Default for Limits {
             stop_runs: seconds(10),
             stop_cut: seconds(1),
             stop_deliveries: seconds(5),
+            stop_most: seconds(30),
             ready_within: seconds(20),
             completion_bytes: 4 * mib,
             error_body_bytes: 64 * 1024,
@@ -220,6 +227,7 @@ impl Default for Limits {
             idle_kept: seconds(60),
             answer_head_bytes: 12 * 1024,
             model_facts_kept: seconds(600),
+            fetch: seconds(30),
             poll_wait: seconds(30),
             poll_slack: seconds(10),
             poll_conflict: seconds(35),
