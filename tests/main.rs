@@ -18,6 +18,7 @@ mod oracle;
 mod preflight;
 mod privacy;
 mod provider_faults;
+mod provider_tools;
 mod providers;
 mod retries;
 mod secrets;
