@@ -21,6 +21,7 @@ mod providers;
 mod retries;
 mod secrets;
 mod shield;
+mod skills;
 mod store;
 mod support;
 mod telegram;

@@ -10,6 +10,7 @@ pub mod delivery;
 #[cfg(test)]
 mod dice;
 pub mod excuse;
+pub mod frontmatter;
 pub mod ids;
 pub mod limits;
 pub mod markdown;
@@ -20,5 +21,6 @@ pub mod prompt;
 pub mod reasoning;
 pub mod reduce;
 pub mod schedule;
+pub mod skill;
 pub mod split;
 pub mod url;
