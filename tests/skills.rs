@@ -524,7 +524,7 @@ fn the_reference_validator_agrees_but_for_the_differences_that_are_told() {
 fn an_unreadable_file_is_passed_over() {
     let yard = Yard::new();
     let file = yard.skill("skills/secret");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
     yard.skill("skills/good");
     let found = read_soon(&yard.dir(), &Limits::default());
     // Root reads it all the same.
