@@ -48,6 +48,8 @@ pub struct Limits {
     pub store_wait: Duration,
     /// Finished messages kept whole without storage, for those who repeat a key or ask by id.
     pub memory_messages: usize,
+    /// How long the audit of tool calls is kept (contract 6).
+    pub audit_kept: Duration,
     /// Finished messages whose keys are kept without storage: some hundred bytes each.
     pub memory_keys: usize,
 
@@ -60,6 +62,12 @@ pub struct Limits {
     pub place_moving: Duration,
     /// How long the threads of models that lost are waited for (contract 5).
     pub straggler_wait: Duration,
+    /// Calls in one reply of a model that are looked at: those beyond `calls_per_reply` are denied one by one, and a flood of them is cut here.
+    pub calls_read: usize,
+    /// Calls in one reply of a model that are made (contract 5).
+    pub calls_per_reply: usize,
+    /// Bytes of what a model is told of one call: about two thousand tokens, half of a small context.
+    pub observation_bytes: usize,
     /// How long runs may go on after a stop was asked for (contract 8).
     pub stop_runs: Duration,
     /// How long runs that were cut may take to give their messages back: a moment, unless a name look-up hangs.
@@ -199,11 +207,15 @@ impl Default for Limits {
             disk_free_least: 64 * 1024 * 1024,
             store_wait: seconds(30),
             memory_messages: 256,
+            audit_kept: Duration::from_secs(30 * 24 * 3600),
             memory_keys: 4096,
             run_threads: 128,
             run_thread_idle: seconds(30),
             place_moving: seconds(30),
             straggler_wait: seconds(10),
+            calls_read: 16,
+            calls_per_reply: 8,
+            observation_bytes: 6 * 1024,
             stop_runs: seconds(10),
             stop_cut: seconds(1),
             stop_deliveries: seconds(5),

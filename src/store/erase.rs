@@ -4,6 +4,7 @@
 use rusqlite::params;
 
 use super::error::StoreError;
+use super::journal;
 use super::sweep::{Batch, Table, BATCH};
 use super::{Store, Tx};
 use crate::base::clock::UnixMs;
@@ -51,6 +52,7 @@ fn drop_open(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Ends>
         )?
         .execute(key)?;
     tx.count_inbox(-(open as i64));
+    journal::drop_orphans(tx)?;
     let queued = tx
         .prepare_cached(
             "DELETE FROM outbox WHERE channel = ?1 AND conversation = ?2 AND state = 0",

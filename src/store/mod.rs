@@ -13,6 +13,7 @@ mod files;
 mod finish;
 mod ids;
 mod inbox;
+mod journal;
 mod lookup;
 mod outbox;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub use error::StoreError;
 pub use files::Lock;
 pub use finish::{Finish, Finished, Reply};
 pub use inbox::{Accepted, Claim, Excuse};
+pub use journal::{AuditedCall, CallEnd, CallRecord, Rehearsed, Step};
 pub use lookup::{Answer, MessageState};
 pub use outbox::{Delivery, Queued};
 pub use schema::inspect;
@@ -151,6 +153,7 @@ impl Store {
             StoreError::sqlite(path.as_deref().unwrap_or("".as_ref()), &error)
         };
         let recovered = claim::recover(&connection).map_err(named)?;
+        journal::recover(&connection).map_err(named)?;
         let pulse = Pulse {
             inbox_open: inbox::count_open(&connection).map_err(named)?,
             outbox_open: outbox::count_open(&connection).map_err(named)?,
