@@ -14,6 +14,7 @@ mod install;
 mod lanes;
 mod metrics;
 mod model;
+mod oracle;
 mod preflight;
 mod privacy;
 mod provider_faults;

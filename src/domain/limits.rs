@@ -74,6 +74,8 @@ pub struct Limits {
     pub stop_cut: Duration,
     /// How long deliveries may go on after that (contract 8).
     pub stop_deliveries: Duration,
+    /// How long a whole stop may take before the process ends where it stands: only a disk that hangs takes longer than runs and deliveries may.
+    pub stop_most: Duration,
 
     /// How long systemd is kept waiting for channels that have neither connected nor failed yet.
     pub ready_within: Duration,
@@ -219,6 +221,7 @@ impl Default for Limits {
             stop_runs: seconds(10),
             stop_cut: seconds(1),
             stop_deliveries: seconds(5),
+            stop_most: seconds(30),
             ready_within: seconds(20),
             completion_bytes: 4 * mib,
             error_body_bytes: 64 * 1024,
