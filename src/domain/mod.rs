@@ -25,6 +25,7 @@ pub mod privacy;
 pub mod prompt;
 pub mod reasoning;
 pub mod reduce;
+pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod skill;
