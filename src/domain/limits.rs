@@ -102,6 +102,10 @@ pub struct Limits {
     /// How long what `/api/show` said is believed (contract 1).
     pub model_facts_kept: Duration,
 
+    // Tools
+    /// One `http_fetch`, all its hops together (contract 6).
+    pub fetch: Duration,
+
     // Chats
     /// How long a poll of a chat platform waits for news: each end of it costs a request, and a
     /// poll left behind by a crash blocks the next process for as long.
@@ -233,6 +237,7 @@ impl Default for Limits {
             idle_kept: seconds(60),
             answer_head_bytes: 12 * 1024,
             model_facts_kept: seconds(600),
+            fetch: seconds(30),
             poll_wait: seconds(30),
             poll_slack: seconds(10),
             poll_conflict: seconds(35),

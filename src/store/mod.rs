@@ -15,6 +15,7 @@ mod ids;
 mod inbox;
 mod journal;
 mod lookup;
+mod notes;
 mod outbox;
 #[cfg(test)]
 mod query_plans;
@@ -44,6 +45,7 @@ pub use finish::{Finish, Finished, Reply};
 pub use inbox::{Accepted, Claim, Excuse};
 pub use journal::{AuditedCall, CallEnd, CallRecord, Rehearsed, Step};
 pub use lookup::{Answer, MessageState};
+pub use notes::{Listed, Notebook, Noted};
 pub use outbox::{Delivery, Queued};
 pub use schema::inspect;
 pub use state::State;

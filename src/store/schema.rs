@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::error::StoreError;
 use super::files::beside;
+use super::notes;
 use crate::base::random;
 
 /// Marks a file as Korvun's ("Krvn"; field `application_id` of the file's header,
@@ -124,6 +125,8 @@ const MIGRATIONS: &[&str] = &[
        latency_ms INTEGER NOT NULL);
      CREATE UNIQUE INDEX audit_call ON audit(inbox, call);
      CREATE INDEX audit_brain ON audit(brain, id);",
+    // The notes of brains.
+    notes::TABLE,
 ];
 
 /// The newest schema that this build knows.

@@ -52,7 +52,8 @@ pub struct Call<'a> {
 }
 
 /// Why a call gave no result. The words are for the model: they name no rule and no path outside
-/// the cage.
+/// the cage. Whoever hands them on says nothing of which kind it was: a file that is missing and
+/// one that lies outside of the cage are told alike, and must not differ by their frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The cage or the shield refused it; nothing was done.
