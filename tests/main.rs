@@ -10,6 +10,7 @@ mod discord;
 mod documents;
 mod durability;
 mod floors;
+mod explain;
 mod front;
 mod install;
 mod lanes;

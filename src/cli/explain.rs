@@ -1,21 +1,30 @@
-//! `korvun explain`: what the gate would decide about a brain's tools, and by which rule. The main
-//! thread runs it, offline: nothing is executed, dialled or looked up.
+//! `korvun explain`: what the gate and the cages would decide about a brain's tools, and by which
+//! rule. The main thread runs it, offline: nothing is executed, opened, dialled or looked up.
 
 use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{json, Value};
 
-use super::command::{Chats, Explain, Form};
+use super::command::{Chats, Explain, Form, Target};
 use super::style::{Role, Style};
 use super::{answer, check, file_or_default, note, Exit};
+use crate::base::clock::SystemClock;
 use crate::base::text::{nearest, printable};
+use crate::config::plan::Plan;
 use crate::daemon::load::catalogue;
-use crate::domain::audit::Rule;
+use crate::domain::audit::{Rule, ToolOutcome};
 use crate::domain::brain::{self, Brain, Sensitivity};
 use crate::domain::catalogue::{Catalogue, ChannelForm};
 use crate::domain::gate::{self, Cage, Decision, Found, Line, Viewpoint};
+use crate::domain::limits::Limits;
 use crate::domain::message::{ChatKind, Language};
 use crate::domain::report;
+use crate::net::http::Wire;
+use crate::tool::kinds::{find, Kind, Parts};
+use crate::tool::port::{Arguments, Fault, Tool};
+use crate::tool::Forbidden;
 
 /// Explains.
 ///
@@ -38,7 +47,15 @@ struct Told {
     chat: Option<ChatKind>,
     governed: bool,
     shield: bool,
-    tools: Vec<Line>,
+    tools: Vec<(Line, Option<Called>)>,
+}
+
+/// What a call would come to.
+struct Called {
+    outcome: ToolOutcome,
+    rule: Option<Rule>,
+    /// What the model would be told instead of a result.
+    told: Option<String>,
 }
 
 fn explained(typed: &Explain) -> Result<Told, (String, String)> {
@@ -62,15 +79,28 @@ fn explained(typed: &Explain) -> Result<Told, (String, String)> {
         chat,
         found: Found::AsDeclared,
     };
+    let cages = Cages::new(&plan, brain, file);
     let kind = |tool: &str| catalogue.tool(tool);
-    let cage = |_: &str| Cage::Ready;
-    let mut tools = gate::report(brain, &kind, &cage, &from);
+    let cage = |tool: &str| match cages.tool(tool) {
+        Some((_, tool)) if !tool.ready() => Cage::Missing,
+        // What has no cage, and notes, whose store is not opened here.
+        Some(_) | None => Cage::Ready,
+    };
+    let mut lines = gate::report(brain, &kind, &cage, &from);
     if let Some(tool) = &typed.tool {
-        tools.retain(|line| line.tool == *tool);
-        if tools.is_empty() {
-            tools.push(unlisted(tool));
+        lines.retain(|line| line.tool == *tool);
+        if lines.is_empty() {
+            lines.push(unlisted(tool));
         }
     }
+    let called = |line: Line| {
+        let called = typed
+            .target
+            .as_ref()
+            .and_then(|target| cages.called(&line, target));
+        (line, called)
+    };
+    let tools = lines.into_iter().map(called).collect();
     Ok(Told {
         brain: typed.brain.clone(),
         channel: typed.channel.clone(),
@@ -79,6 +109,96 @@ fn explained(typed: &Explain) -> Result<Told, (String, String)> {
         shield: brain.sensitivity == Sensitivity::Private,
         tools,
     })
+}
+
+/// The tools of a brain in their cages, as far as they can be had offline.
+struct Cages<'a> {
+    brain: &'a Brain,
+    wire: Wire,
+    forbidden: Forbidden,
+}
+
+impl<'a> Cages<'a> {
+    fn new(plan: &Plan, brain: &'a Brain, file: PathBuf) -> Cages<'a> {
+        let database = plan.storage.as_ref().map(|storage| storage.path.clone());
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        Cages {
+            brain,
+            wire: Wire::new(None, &Limits::default(), Arc::new(SystemClock)),
+            forbidden: Forbidden::new([file].into_iter().chain(database).collect(), credentials),
+        }
+    }
+
+    fn tool(&self, name: &str) -> Option<(&'static Kind, Arc<dyn Tool>)> {
+        let kind = find(name)?;
+        let made = (kind.make)(&Parts {
+            brain: &self.brain.name,
+            sensitivity: self.brain.sensitivity,
+            agent: self.brain.agent.as_ref()?,
+            wire: &self.wire,
+            forbidden: &self.forbidden,
+            store: None,
+        });
+        made.map(|tool| (kind, tool))
+    }
+
+    /// What a call with this target would come to; `None` for a tool that takes no such argument.
+    fn called(&self, line: &Line, target: &Target) -> Option<Called> {
+        let refused = |rule| Called {
+            outcome: ToolOutcome::Denied,
+            rule: Some(rule),
+            told: None,
+        };
+        let Some((kind, tool)) = self.tool(&line.tool) else {
+            return line.effective.rule().map(refused);
+        };
+        let arguments = arguments(kind, target)?;
+        if let Decision::Refuse(rule) = line.effective {
+            return Some(refused(rule));
+        }
+        let (mut rule, mut told) = (None, None);
+        let mut outcome = ToolOutcome::Ok;
+        match tool.rehearse(&arguments) {
+            Ok(()) => {}
+            Err(Fault::Refused {
+                rule: by,
+                told: words,
+            }) => {
+                (outcome, rule, told) = (ToolOutcome::Denied, Some(by), Some(words));
+            }
+            Err(Fault::Failed { told: words }) => {
+                (outcome, told) = (ToolOutcome::Error, Some(words));
+            }
+        }
+        if line.effective == Decision::Rehearse {
+            outcome = ToolOutcome::Shadowed;
+        }
+        Some(Called {
+            outcome,
+            rule,
+            told,
+        })
+    }
+}
+
+/// A call of that kind with this target and nothing else; `None` where it takes no such argument.
+fn arguments(kind: &Kind, target: &Target) -> Option<Arguments> {
+    let (name, value) = match target {
+        Target::Url(url) => ("url", url),
+        Target::Path(path) => ("path", path),
+    };
+    let spec = (kind.spec)();
+    let takes = spec.parameters["properties"].as_object()?;
+    takes.get(name)?;
+    let mut arguments = Arguments::new();
+    for key in takes.keys() {
+        let value = match key == name {
+            true => Value::from(value.as_str()),
+            false => json!({}),
+        };
+        arguments.insert(key.clone(), value);
+    }
+    Some(arguments)
 }
 
 fn governed(brain: &Brain) -> bool {
@@ -155,7 +275,11 @@ impl Told {
     }
 
     fn json(&self) -> Value {
-        let tools: Vec<Value> = self.tools.iter().map(tool_json).collect();
+        let tools: Vec<Value> = self
+            .tools
+            .iter()
+            .map(|(line, called)| tool_json(line, called.as_ref()))
+            .collect();
         json!({
             "brain": self.brain,
             "channel": self.channel,
@@ -185,7 +309,7 @@ impl Told {
         if self.tools.is_empty() {
             out.push_str("  it has no tools\n");
         }
-        for line in &self.tools {
+        for (line, called) in &self.tools {
             let role = match line.effective {
                 Decision::Execute => Role::Good,
                 Decision::Rehearse => Role::Odd,
@@ -195,12 +319,47 @@ impl Told {
             let decision = style.paint(role, line.effective.word());
             let reason = printable(&report::reason(line, Language::En));
             let _ = writeln!(out, "  {name}: {decision}{reason}");
+            if let Some(called) = called {
+                let _ = writeln!(out, "    this call: {}", printable(&called.words()));
+            }
         }
         out
     }
 }
 
-fn tool_json(line: &Line) -> Value {
+impl Called {
+    fn words(&self) -> String {
+        let told = self.told.as_deref().unwrap_or_default();
+        match (self.outcome, self.rule) {
+            (ToolOutcome::Ok, _) => {
+                "would be executed; where a name leads is judged when it is dialled".to_owned()
+            }
+            (ToolOutcome::Shadowed, None) => {
+                "would be rehearsed, and nothing would refuse it".to_owned()
+            }
+            (ToolOutcome::Shadowed, Some(rule)) => {
+                format!("would be rehearsed, and refused by {}: {told}", rule.word())
+            }
+            (ToolOutcome::Denied, Some(rule)) if told.is_empty() => {
+                format!("would be denied by {}", rule.word())
+            }
+            (ToolOutcome::Denied, Some(rule)) => {
+                format!("would be denied by {}: {told}", rule.word())
+            }
+            _ => format!("would fail: {told}"),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "outcome": self.outcome.word(),
+            "rule": self.rule.map(Rule::word),
+            "told": self.told,
+        })
+    }
+}
+
+fn tool_json(line: &Line, called: Option<&Called>) -> Value {
     json!({
         "tool": line.tool,
         "mode": line.mode.map(brain::Mode::word),
@@ -210,5 +369,6 @@ fn tool_json(line: &Line) -> Value {
         "chats": line.chats.map(brain::Chats::word),
         "sensitive": line.sensitive,
         "network": line.network,
+        "call": called.map(Called::json),
     })
 }
