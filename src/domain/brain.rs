@@ -193,6 +193,18 @@ pub enum Mode {
     Deny,
 }
 
+impl Mode {
+    /// The word in configuration and API.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Allow => "allow",
+            Mode::Shadow => "shadow",
+            Mode::Deny => "deny",
+        }
+    }
+}
+
 /// The kinds of chat that a grant covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chats {

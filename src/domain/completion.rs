@@ -37,8 +37,8 @@ impl Speaker {
     }
 }
 
-/// A prompt in three stretches. What is stable comes first, so that a model's cache holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A prompt in stretches. What is stable comes first, so that a model's cache holds.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
     /// Whose conversation it is: the cut in its history is remembered by it.
     pub conversation: Conversation,
@@ -48,6 +48,54 @@ pub struct Prompt {
     pub history: Vec<Past>,
     /// What changes, the present message last.
     pub tail: Vec<Said>,
+    /// What this run has come to behind the present message; empty where no tool was called.
+    pub turns: Vec<Turn>,
+    /// How the model is told of tools with this prompt.
+    pub offer: Offer,
+}
+
+/// One thing that happened in a run behind the present message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turn {
+    /// Plain words: the model's own, or what it is told.
+    Said(Said),
+    /// A reply of the model that calls tools, in the native lane.
+    Called {
+        /// What it said beside.
+        text: String,
+        /// Its calls, at least one.
+        calls: Vec<ToolCall>,
+    },
+    /// What came of one call of the reply before, in the native lane.
+    Observed {
+        /// The call's id.
+        id: String,
+        /// The tool's name as the model wrote it.
+        name: String,
+        /// What the model is told.
+        text: String,
+    },
+}
+
+/// How a model is told of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// By its provider's own protocol.
+    Native,
+    /// By words in the prompt.
+    Text,
+}
+
+/// What a prompt offers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Offer {
+    /// No tools. Call syntax in the answer is noise and is taken out.
+    #[default]
+    Nothing,
+    /// These tools, by the provider's own protocol.
+    Native(Vec<ToolSpec>),
+    /// Tools that the prompt's own words tell of. Call syntax in the answer stays: the run reads it.
+    Text,
 }
 
 /// One earlier message.
@@ -60,10 +108,12 @@ pub struct Past {
 }
 
 /// A model's answer, reasoning already taken out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Completion {
-    /// The words, never blank.
+    /// The words; never blank, except beside calls.
     pub text: String,
+    /// The calls that it makes by the provider's own protocol; none where none were offered.
+    pub calls: Vec<ToolCall>,
     /// Whether the model's length limit cut it.
     pub cut: bool,
     /// Earlier messages that did not fit the model's context.

@@ -62,12 +62,20 @@ pub struct Limits {
     pub place_moving: Duration,
     /// How long the threads of models that lost are waited for (contract 5).
     pub straggler_wait: Duration,
+    /// Calls in one reply of a model that are looked at: those beyond `calls_per_reply` are denied one by one, and a flood of them is cut here.
+    pub calls_read: usize,
+    /// Calls in one reply of a model that are made (contract 5).
+    pub calls_per_reply: usize,
+    /// Bytes of what a model is told of one call: about two thousand tokens, half of a small context.
+    pub observation_bytes: usize,
     /// How long runs may go on after a stop was asked for (contract 8).
     pub stop_runs: Duration,
     /// How long runs that were cut may take to give their messages back: a moment, unless a name look-up hangs.
     pub stop_cut: Duration,
     /// How long deliveries may go on after that (contract 8).
     pub stop_deliveries: Duration,
+    /// How long a whole stop may take before the process ends where it stands: only a disk that hangs takes longer than runs and deliveries may.
+    pub stop_most: Duration,
 
     /// How long systemd is kept waiting for channels that have neither connected nor failed yet.
     pub ready_within: Duration,
@@ -201,9 +209,13 @@ impl Default for Limits {
             run_thread_idle: seconds(30),
             place_moving: seconds(30),
             straggler_wait: seconds(10),
+            calls_read: 16,
+            calls_per_reply: 8,
+            observation_bytes: 6 * 1024,
             stop_runs: seconds(10),
             stop_cut: seconds(1),
             stop_deliveries: seconds(5),
+            stop_most: seconds(30),
             ready_within: seconds(20),
             completion_bytes: 4 * mib,
             error_body_bytes: 64 * 1024,

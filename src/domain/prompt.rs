@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::brain::Brain;
-use super::completion::{Past, Prompt, Said, Speaker};
+use super::completion::{Offer, Past, Prompt, Said, Speaker};
 use super::ids::Conversation;
 use super::message::{ChatKind, Role};
 use crate::base::text;
@@ -82,6 +82,8 @@ pub fn build(
         head: head(brain),
         history,
         tail: vec![present],
+        turns: Vec::new(),
+        offer: Offer::Nothing,
     }
 }
 

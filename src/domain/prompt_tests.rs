@@ -38,6 +38,8 @@ fn prompt(history: Vec<Past>) -> Prompt {
         head: vec![said(Speaker::System, "Be kind.")],
         history,
         tail: vec![question("now")],
+        turns: Vec::new(),
+        offer: Offer::Nothing,
     }
 }
 

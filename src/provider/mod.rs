@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
 use crate::domain::brain::{Model, Sensitivity};
-use crate::domain::completion::{Completion, Failure, ModelFacts, Prompt, Said};
+use crate::domain::completion::{Completion, Failure, Lane, ModelFacts, Prompt, Said};
 use crate::net::cancel::Cancel;
 use crate::net::http::Wire;
 
@@ -29,6 +29,15 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
         deadline: Deadline,
         cancel: &Cancel,
     ) -> Result<Completion, Failure>;
+
+    /// How the model is told of tools: as the file says, else as its provider says; by words once
+    /// it has refused the other way. A model that must be looked at first is looked at here.
+    ///
+    /// Blocks: until `deadline` at most, or until `cancel` is raised.
+    ///
+    /// # Errors
+    /// A [`Failure`] as of [`Provider::chat`].
+    fn lane(&self, deadline: Deadline, cancel: &Cancel) -> Result<Lane, Failure>;
 
     /// What was last learned of the model; `None` before it was asked.
     fn known(&self) -> Option<ModelFacts>;

@@ -12,8 +12,8 @@ use super::Provider;
 use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
 use crate::base::sync::lock;
-use crate::domain::brain::{Model, Sensitivity};
-use crate::domain::completion::{Completion, Failure, FailureKind, ModelFacts, Prompt};
+use crate::domain::brain::{Model, Sensitivity, ToolLane};
+use crate::domain::completion::{Completion, Failure, FailureKind, Lane, ModelFacts, Prompt};
 use crate::domain::prompt::Fitter;
 use crate::domain::reasoning::strip;
 use crate::net::cancel::Cancel;
@@ -31,6 +31,9 @@ pub(super) struct Ollama {
     keep_alive: Option<Value>,
     think: Option<Value>,
     sensitivity: Sensitivity,
+    tools: ToolLane,
+    /// Whether the model was told of tools by the protocol and refused.
+    refused_tools: AtomicBool,
     known: Mutex<Option<Known>>,
     fitter: Mutex<Fitter>,
     warned: AtomicBool,
@@ -57,6 +60,8 @@ impl Ollama {
             keep_alive: model.keep_alive.clone(),
             think: model.think.clone(),
             sensitivity,
+            tools: model.tools,
+            refused_tools: AtomicBool::new(false),
             known: Mutex::new(None),
             fitter: Mutex::new(Fitter::new()),
             warned: AtomicBool::new(false),
@@ -214,8 +219,23 @@ impl Provider for Ollama {
         }
         Ok(Completion {
             text,
+            calls: Vec::new(),
             cut,
             left_out: fitted.left_out,
+        })
+    }
+
+    fn lane(&self, deadline: Deadline, cancel: &Cancel) -> Result<Lane, Failure> {
+        if self.tools == ToolLane::Text || self.refused_tools.load(Ordering::Relaxed) {
+            return Ok(Lane::Text);
+        }
+        if self.tools == ToolLane::Native {
+            return Ok(Lane::Native);
+        }
+        Ok(match self.facts(deadline, cancel)?.tools {
+            Some(true) => Lane::Native,
+            // A server that does not tell may hand tools on to a template that knows none.
+            Some(false) | None => Lane::Text,
         })
     }
 

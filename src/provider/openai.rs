@@ -2,6 +2,7 @@
 //! is one of them with its own root. Tolerates what such servers send in the wild. Runs on the
 //! thread of the run.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 use serde_json::{Map, Value};
@@ -11,8 +12,8 @@ use super::Provider;
 use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
 use crate::base::sync::lock;
-use crate::domain::brain::{Model, Sensitivity};
-use crate::domain::completion::{Completion, Failure, FailureKind, ModelFacts, Prompt, Said};
+use crate::domain::brain::{Model, Sensitivity, ToolLane};
+use crate::domain::completion::{Completion, Failure, FailureKind, Lane, ModelFacts, Prompt, Said};
 use crate::domain::prompt::Fitter;
 use crate::domain::reasoning::strip;
 use crate::net::cancel::Cancel;
@@ -27,6 +28,9 @@ pub(super) struct OpenAi {
     endpoint: Endpoint,
     model_id: String,
     options: Map<String, Value>,
+    tools: ToolLane,
+    /// Whether the model was told of tools by the protocol and refused.
+    refused_tools: AtomicBool,
     known: Mutex<Option<ModelFacts>>,
     fitter: Mutex<Fitter>,
 }
@@ -42,6 +46,8 @@ impl OpenAi {
             endpoint: Endpoint::new(model, sensitivity, key, wire),
             model_id: model.model_id.as_str().to_owned(),
             options: model.options.clone(),
+            tools: model.tools,
+            refused_tools: AtomicBool::new(false),
             known: Mutex::new(None),
             fitter: Mutex::new(Fitter::new()),
         }
@@ -112,6 +118,7 @@ impl OpenAi {
         }
         Ok(Completion {
             text,
+            calls: Vec::new(),
             cut,
             left_out,
         })
@@ -143,6 +150,15 @@ impl Provider for OpenAi {
             lock(&self.fitter).learn(fitted.estimated_tokens, tokens);
         }
         self.completion(&answer, fitted.left_out)
+    }
+
+    /// By the protocol unless the file or the server objects: such servers do not tell before.
+    fn lane(&self, _: Deadline, _: &Cancel) -> Result<Lane, Failure> {
+        let refused = self.refused_tools.load(Ordering::Relaxed);
+        Ok(match self.tools {
+            ToolLane::Auto | ToolLane::Native if !refused => Lane::Native,
+            ToolLane::Auto | ToolLane::Native | ToolLane::Text => Lane::Text,
+        })
     }
 
     fn known(&self) -> Option<ModelFacts> {

@@ -38,7 +38,7 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-pub use claim::Work;
+pub use claim::{recover, Work};
 pub use error::StoreError;
 pub use files::Lock;
 pub use finish::{Finish, Finished, Reply};

@@ -118,7 +118,9 @@ fn an_older_schema_is_brought_up_to_date_with_what_it_holds() {
     drop(store);
     let older = rusqlite::Connection::open(&path).expect("opened");
     older
-        .execute_batch("DROP TABLE cursors; DROP TABLE journal; DROP TABLE audit; PRAGMA user_version = 1")
+        .execute_batch(
+            "DROP TABLE cursors; DROP TABLE journal; DROP TABLE audit; PRAGMA user_version = 1",
+        )
         .expect("as it was");
     drop(older);
     assert_eq!(inspect(&path), Ok(1));

@@ -15,7 +15,7 @@ const HELD_MOST: Duration = Duration::from_secs(24 * 3600);
 
 /// What is asked of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Route {
+pub enum Route {
     /// `POST /channels/ID/messages`.
     Messages,
     /// `POST /channels/ID/typing`.
@@ -24,7 +24,7 @@ pub(super) enum Route {
 
 /// What is known of the limits.
 #[derive(Clone, Debug)]
-pub(super) struct Buckets {
+pub struct Buckets {
     held: BTreeMap<(Route, u64), Instant>,
     most: usize,
     held_all: Option<Instant>,
@@ -33,7 +33,7 @@ pub(super) struct Buckets {
 
 impl Buckets {
     /// Nothing is known yet; of at most `most` channels something will be.
-    pub(super) fn new(most: usize) -> Buckets {
+    pub fn new(most: usize) -> Buckets {
         Buckets {
             held: BTreeMap::new(),
             most: most.max(1),
@@ -46,12 +46,7 @@ impl Buckets {
     ///
     /// # Errors
     /// The wait.
-    pub(super) fn take(
-        &mut self,
-        route: Route,
-        channel: u64,
-        now: Instant,
-    ) -> Result<(), Duration> {
+    pub fn take(&mut self, route: Route, channel: u64, now: Instant) -> Result<(), Duration> {
         let own = self.held.get(&(route, channel)).copied();
         let left = |until: Instant| until.saturating_duration_since(now);
         let held = own.max(self.held_all).map(left).unwrap_or_default();
@@ -70,7 +65,7 @@ impl Buckets {
     }
 
     /// An answer says that nothing more is left on a route until `after` has passed.
-    pub(super) fn spent(&mut self, route: Route, channel: u64, after: Duration, now: Instant) {
+    pub fn spent(&mut self, route: Route, channel: u64, after: Duration, now: Instant) {
         self.room(now);
         let until = now + after.min(HELD_MOST);
         let known = self.held.entry((route, channel)).or_insert(until);
@@ -78,14 +73,7 @@ impl Buckets {
     }
 
     /// A request was refused, to be made again after `wait`.
-    pub(super) fn limited(
-        &mut self,
-        route: Route,
-        channel: u64,
-        who: Held,
-        wait: Duration,
-        now: Instant,
-    ) {
+    pub fn limited(&mut self, route: Route, channel: u64, who: Held, wait: Duration, now: Instant) {
         match who {
             Held::Conversation => self.spent(route, channel, wait, now),
             Held::Channel => {

@@ -19,7 +19,7 @@ const TOGETHER: Duration = Duration::from_secs(3);
 
 /// What is known of the limits.
 #[derive(Clone, Debug)]
-pub(super) struct Flood {
+pub struct Flood {
     chats: BTreeMap<i64, Chat>,
     most: usize,
     held_until: Option<Instant>,
@@ -36,7 +36,7 @@ struct Chat {
 
 impl Flood {
     /// Nothing is known yet; of at most `most` chats something will be.
-    pub(super) fn new(most: usize) -> Flood {
+    pub fn new(most: usize) -> Flood {
         Flood {
             chats: BTreeMap::new(),
             most: most.max(1),
@@ -46,7 +46,7 @@ impl Flood {
     }
 
     /// How long nothing may be sent to a chat; none where it may now.
-    pub(super) fn wait(&self, chat: i64, now: Instant) -> Option<Duration> {
+    pub fn wait(&self, chat: i64, now: Instant) -> Option<Duration> {
         let own = self.chats.get(&chat).and_then(|chat| chat.held_until);
         let until = own.max(self.held_until)?;
         let left = until.saturating_duration_since(now);
@@ -54,7 +54,7 @@ impl Flood {
     }
 
     /// A message was sent to a chat.
-    pub(super) fn sent(&mut self, chat: i64, now: Instant) {
+    pub fn sent(&mut self, chat: i64, now: Instant) {
         self.room(chat, now);
         let known = self.chats.entry(chat).or_default();
         if known.sent.len() == GROUP_A_MINUTE {
@@ -64,7 +64,7 @@ impl Flood {
     }
 
     /// A message to a chat was refused, to be tried again after `wait`: who is held?
-    pub(super) fn limited(&mut self, chat: i64, now: Instant, wait: Duration) -> Held {
+    pub fn limited(&mut self, chat: i64, now: Instant, wait: Duration) -> Held {
         self.room(chat, now);
         let until = now.checked_add(wait);
         let known = self.chats.entry(chat).or_default();
