@@ -25,6 +25,8 @@ mod retries;
 mod secrets;
 mod shield;
 mod skills;
+mod simulation;
+mod soak;
 mod store;
 mod support;
 mod telegram;

@@ -340,7 +340,7 @@ fn closing_tag(rest: &str) -> Option<usize> {
     let name = prefix(rest, TAG_MOST).strip_prefix("</")?;
     let name = &name[..name.find('>')?];
     let known = |tag: &&str| tag.eq_ignore_ascii_case(name.trim());
-    (name == "function" || WRAPPERS.iter().any(|tag| known(&tag))).then_some(name.len() + 3)
+    (name == "function" || WRAPPERS.iter().any(known)).then_some(name.len() + 3)
 }
 
 /// The JSON object or array that begins the text, with what small models get wrong put right: line

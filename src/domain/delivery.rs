@@ -71,7 +71,14 @@ pub fn after_try(came: Came, this: &Try, limits: &Limits) -> (Mark, Option<Durat
         Came::Gone => return (Mark::Nothing, None),
         Came::Never => return (Mark::Failed, None),
         Came::Unread | Came::Cut => return (Mark::Nothing, Some(STORE_REST)),
-        Came::NotYet(wait) => return (Mark::Nothing, Some(wait)),
+        // The schedule counts whole milliseconds: cut down to them, the row would be due at once, and
+        // again, until the wait is over.
+        Came::NotYet(wait) => {
+            return (
+                Mark::Nothing,
+                Some(wait.saturating_add(Duration::from_millis(1))),
+            )
+        }
         Came::Panicked => return (Mark::Nothing, Some(limits.delivery_backoff_most)),
         Came::Again(after) => after,
     };
@@ -192,7 +199,11 @@ mod tests {
             (Came::Never, Mark::Failed, None),
             (Came::Unread, Mark::Nothing, Some(s(2))),
             (Came::Cut, Mark::Nothing, Some(s(2))),
-            (Came::NotYet(s(7)), Mark::Nothing, Some(s(7))),
+            (
+                Came::NotYet(Duration::from_micros(7)),
+                Mark::Nothing,
+                Some(Duration::from_micros(1007)),
+            ),
             (Came::Panicked, Mark::Nothing, Some(s(300))),
             (Came::Again(None), Mark::RetryAt(UnixMs(1500)), Some(s(1))),
             (

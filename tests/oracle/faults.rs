@@ -6,7 +6,7 @@ use super::rules::{
     Target, Verdict,
 };
 use super::rules::{Arguments, Host};
-use super::{agree, cases, foreseen, run_agrees, Seen, CASES};
+use super::{agree, agree_all, calls, cases, foreseen, run_agrees, Seen, CASES};
 
 type Bend = fn(&mut Case, &mut Call);
 
@@ -188,6 +188,26 @@ fn each_fault_is_found() {
         let found = all.iter().filter(|case| agree(case, wrong).is_err());
         assert_eq!(found.take(10).count(), 10, "{name} is hardly met");
     }
+}
+
+#[test]
+fn every_call_is_asked_and_the_first_fault_stops() {
+    let mut asked = 0;
+    let counted = agree_all(1..=300, |case, call| {
+        asked += 1;
+        rules::verdict(case, call)
+    });
+    assert_eq!(asked, counted);
+    let all: usize = (1..=300).map(|n| calls(&cases::case(n)).count()).sum();
+    assert_eq!(asked, all);
+
+    let late = |case: &Case, call: &Call| match case.seed {
+        250.. => Verdict::Shadowed(Some(Rule::UnknownTool)),
+        _ => rules::verdict(case, call),
+    };
+    let stopped = std::panic::catch_unwind(|| agree_all(1..=300, late)).expect_err("a fault");
+    let text = stopped.downcast_ref::<String>().expect("a text");
+    assert!(text.contains("KORVUN_SEED=250\n"), "{text}");
 }
 
 #[test]

@@ -167,7 +167,8 @@ fn channels_and_chats() {
     use Channel as C;
     let channel = denied(Rule::Channel);
     // Each row: channels, chats, then the places in their order.
-    let rows: [(Option<&[Channel]>, Option<Chats>, [bool; 6]); 7] = [
+    type Row = (Option<&'static [Channel]>, Option<Chats>, [bool; 6]);
+    let rows: [Row; 7] = [
         (None, None, [true; 6]),
         (None, Some(Chats::All), [true; 6]),
         (
@@ -228,7 +229,8 @@ fn channels_and_chats() {
 fn a_sensitive_tool_never_reaches_a_cloud_model() {
     use Locality::{Cloud, Local};
     let locality = denied(Rule::SensitiveLocality);
-    let rows: [(&str, Sensitivity, &[(&str, &str, Locality)], Verdict); 10] = [
+    type Declared = (&'static str, &'static str, Locality);
+    let rows: [(&str, Sensitivity, &[Declared], Verdict); 10] = [
         (
             "local",
             Sensitivity::Public,
