@@ -12,7 +12,8 @@ fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("notes")).unwrap();
     let local = json!({"provider": "ollama", "model_id": "llama3.2", "locality": "local"});
-    let cloud = json!({"provider": "groq", "model_id": "big", "locality": "cloud", "api_key_env": "KEY"});
+    let cloud =
+        json!({"provider": "groq", "model_id": "big", "locality": "cloud", "api_key_env": "KEY"});
     let config = json!({
         "channels": [
             {"type": "telegram", "mode": "polling", "token_env": "BOT", "allow_from": ["1"]},
@@ -83,7 +84,9 @@ fn words(tools: &Value) -> Vec<String> {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[test]
@@ -92,21 +95,54 @@ fn each_decision_comes_with_its_rule() {
     for (line, expected) in [
         (
             "casa",
-            &["time allow", "calc deny deny", "read_file allow", "webhook_call shadow", "echo deny not_granted", "http_fetch allow"][..],
+            &[
+                "time allow",
+                "calc deny deny",
+                "read_file allow",
+                "webhook_call shadow",
+                "echo deny not_granted",
+                "http_fetch allow",
+            ][..],
         ),
         (
             "casa --channel telegram --chat group",
-            &["time allow", "calc deny deny", "read_file deny channel", "webhook_call shadow", "echo deny not_granted", "http_fetch deny channel"],
+            &[
+                "time allow",
+                "calc deny deny",
+                "read_file deny channel",
+                "webhook_call shadow",
+                "echo deny not_granted",
+                "http_fetch deny channel",
+            ],
         ),
         (
             "casa --channel telegram --chat direct",
-            &["time allow", "calc deny deny", "read_file deny channel", "webhook_call shadow", "echo deny not_granted", "http_fetch allow"],
+            &[
+                "time allow",
+                "calc deny deny",
+                "read_file deny channel",
+                "webhook_call shadow",
+                "echo deny not_granted",
+                "http_fetch allow",
+            ],
         ),
         // A webhook is no direct chat; the console is one.
-        ("casa --channel webhook --tool http_fetch", &["http_fetch deny channel"]),
-        ("casa --channel console --tool http_fetch", &["http_fetch allow"]),
-        ("casa --channel console --tool read_file", &["read_file allow"]),
-        ("office", &["echo allow", "read_file deny sensitive_locality"]),
+        (
+            "casa --channel webhook --tool http_fetch",
+            &["http_fetch deny channel"],
+        ),
+        (
+            "casa --channel console --tool http_fetch",
+            &["http_fetch allow"],
+        ),
+        (
+            "casa --channel console --tool read_file",
+            &["read_file allow"],
+        ),
+        (
+            "office",
+            &["echo allow", "read_file deny sensitive_locality"],
+        ),
         ("casa --tool shell", &["shell deny unknown_tool"]),
         ("talker", &[]),
     ] {
@@ -127,26 +163,68 @@ fn each_decision_comes_with_its_rule() {
 fn the_cages_are_asked_about_a_call_and_nothing_is_touched() {
     let folder = folder();
     for (line, expected) in [
-        ("casa --tool webhook_call --url http://192.168.1.20:5678/hook", "webhook_call shadow shadowed"),
-        ("casa --tool webhook_call --url http://192.168.1.20/hook", "webhook_call shadow shadowed cage"),
-        ("casa --tool webhook_call --url http://93.184.216.34/", "webhook_call shadow shadowed private_network_shield"),
-        ("casa --tool http_fetch --url http://93.184.216.34/", "http_fetch allow denied private_network_shield"),
-        ("casa --tool http_fetch --url http://n8n.example/x", "http_fetch allow ok"),
-        ("casa --tool http_fetch --url http://elsewhere.example/", "http_fetch allow denied cage"),
-        ("casa --tool http_fetch --url http://u:p@n8n.example/", "http_fetch allow denied cage"),
-        ("casa --tool read_file --path shopping.txt", "read_file allow ok"),
-        ("casa --tool read_file --path /etc/passwd", "read_file allow denied cage"),
-        ("casa --tool read_file --path ../korvun.json", "read_file allow denied cage"),
-        ("casa --tool read_file --channel telegram --path a", "read_file deny channel denied channel"),
-        ("office --tool read_file --path a", "read_file deny sensitive_locality denied sensitive_locality"),
+        (
+            "casa --tool webhook_call --url http://192.168.1.20:5678/hook",
+            "webhook_call shadow shadowed",
+        ),
+        (
+            "casa --tool webhook_call --url http://192.168.1.20/hook",
+            "webhook_call shadow shadowed cage",
+        ),
+        (
+            "casa --tool webhook_call --url http://93.184.216.34/",
+            "webhook_call shadow shadowed private_network_shield",
+        ),
+        (
+            "casa --tool http_fetch --url http://93.184.216.34/",
+            "http_fetch allow denied private_network_shield",
+        ),
+        (
+            "casa --tool http_fetch --url http://n8n.example/x",
+            "http_fetch allow ok",
+        ),
+        (
+            "casa --tool http_fetch --url http://elsewhere.example/",
+            "http_fetch allow denied cage",
+        ),
+        (
+            "casa --tool http_fetch --url http://u:p@n8n.example/",
+            "http_fetch allow denied cage",
+        ),
+        (
+            "casa --tool read_file --path shopping.txt",
+            "read_file allow ok",
+        ),
+        (
+            "casa --tool read_file --path /etc/passwd",
+            "read_file allow denied cage",
+        ),
+        (
+            "casa --tool read_file --path ../korvun.json",
+            "read_file allow denied cage",
+        ),
+        (
+            "casa --tool read_file --channel telegram --path a",
+            "read_file deny channel denied channel",
+        ),
+        (
+            "office --tool read_file --path a",
+            "read_file deny sensitive_locality denied sensitive_locality",
+        ),
         ("casa --tool time --url http://n8n.example/", "time allow"),
-        ("casa --tool shell --path a", "shell deny unknown_tool denied unknown_tool"),
+        (
+            "casa --tool shell --path a",
+            "shell deny unknown_tool denied unknown_tool",
+        ),
     ] {
         assert_eq!(words(&told(folder.path(), line)), [expected], "{line}");
     }
     // A root that is not there: not announced, by rule `cage`.
     fs::remove_dir(folder.path().join("notes")).unwrap();
-    assert_eq!(words(&told(folder.path(), "casa --tool read_file")), ["read_file deny cage"]);
+    assert_eq!(
+        words(&told(folder.path(), "casa --tool read_file")),
+        ["read_file deny cage"]
+    );
     // Nothing was made.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -154,7 +232,16 @@ fn the_cages_are_asked_about_a_call_and_nothing_is_touched() {
 #[test]
 fn a_person_reads_decision_reason_and_limits() {
     let folder = folder();
-    let ran = explain(folder.path(), &["casa", "--channel", "telegram", "--url", "http://192.168.1.20/x"]);
+    let ran = explain(
+        folder.path(),
+        &[
+            "casa",
+            "--channel",
+            "telegram",
+            "--url",
+            "http://192.168.1.20/x",
+        ],
+    );
     assert_eq!(ran.status.code(), Some(0));
     assert_eq!(
         String::from_utf8(ran.stdout).unwrap(),
@@ -176,8 +263,16 @@ fn what_cannot_be_explained_is_told_with_what_would() {
     for (line, problem, help) in [
         ("cas", "no brain `cas`", "`casa`"),
         ("nobody", "no brain `nobody`", "casa, office, talker"),
-        ("casa --channel telegran", "no channel `telegran`", "`telegram`"),
-        ("casa --channel webhook --chat direct", "no such chats", "--chat"),
+        (
+            "casa --channel telegran",
+            "no channel `telegran`",
+            "`telegram`",
+        ),
+        (
+            "casa --channel webhook --chat direct",
+            "no such chats",
+            "--chat",
+        ),
         ("casa --config missing.json", "missing.json", "--config"),
     ] {
         let args: Vec<&str> = line.split(' ').collect();
