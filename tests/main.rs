@@ -20,6 +20,7 @@ mod provider_faults;
 mod providers;
 mod retries;
 mod secrets;
+mod sessions;
 mod shield;
 mod store;
 mod support;

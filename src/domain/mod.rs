@@ -3,6 +3,7 @@
 pub mod address;
 pub mod brain;
 pub mod catalogue;
+pub mod command;
 pub mod completion;
 pub mod cursor;
 pub mod delivery;
@@ -19,5 +20,6 @@ pub mod prompt;
 pub mod reasoning;
 pub mod reduce;
 pub mod schedule;
+pub mod session;
 pub mod split;
 pub mod url;

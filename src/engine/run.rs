@@ -11,9 +11,11 @@ use crate::channel::port::Working;
 use crate::domain::brain::{Brain, Sensitivity};
 use crate::domain::completion::{Failure, FailureKind};
 use crate::domain::excuse::Excuse;
-use crate::domain::message::{Outcome, Role};
+use crate::domain::message::{Outcome, Outgoing, Role};
 use crate::domain::prompt;
-use crate::store::{Audience, Finish, Finished, Reply, StoreError, TurnOutcome, Work};
+use crate::store::{
+    Audience, Claimed, Finish, Finished, Reply, State, StoreError, TurnOutcome, Work,
+};
 use crate::watch::board::ModelState;
 use crate::watch::{metrics, Fault, RunFinished};
 
@@ -69,12 +71,15 @@ impl Parts {
             overdue,
         } = job;
         let needs = setup.needs_of(&ticket.conversation);
-        let work = match work.map_or_else(
-            || self.store.claim(&ticket.conversation),
-            |work| Ok(Some(work)),
-        ) {
-            Ok(Some(work)) => work,
-            Ok(None) => return self.lanes.finish(&ticket, false, &needs),
+        let claimed = match work {
+            Some(work) => Ok(Claimed {
+                work: Some(work),
+                said: Vec::new(),
+            }),
+            None => self.store.claim(&ticket.conversation),
+        };
+        let Claimed { work, said } = match claimed {
+            Ok(claimed) => claimed,
             Err(error) => {
                 log::error!(error = error.to_string().as_str(); "cannot claim a message from the store");
                 self.watch.fault(Fault::Store);
@@ -82,6 +87,11 @@ impl Parts {
                 return self.lanes.finish(&ticket, !stopping, &needs);
             }
         };
+        self.acknowledged(&said);
+        let Some(work) = work else {
+            return self.lanes.finish(&ticket, false, &needs);
+        };
+        let _at = self.in_work.enter(work.row, &ticket.cancel);
         let channel = setup.channels.get(&work.conversation.channel);
         let shown = channel.and_then(|channel| channel.working(&work.conversation));
         let run = Run {
@@ -158,8 +168,10 @@ impl Parts {
             .iter()
             .filter(|turn| turn.role != Role::User || turn.outcome == Some(TurnOutcome::Ok));
         let history = dialogue
-            .filter_map(|turn| {
-                prompt::past(turn.id, turn.role, work.chat, &turn.sender_name, &turn.text)
+            .filter_map(|turn| match turn.role {
+                // Of Korvun's own words a model is shown those that bring back an earlier session.
+                Role::System => Some(prompt::recalled(turn.id, &turn.text)),
+                role => prompt::past(turn.id, role, work.chat, &turn.sender_name, &turn.text),
             })
             .collect();
         let present = prompt::said_by_person(work.chat, &work.sender_name, &work.text);
@@ -227,7 +239,7 @@ impl Parts {
         let asking = self.clock.now().saturating_duration_since(asked);
         let Some(won) = decision.won else {
             if run.ticket.cancel.raised() {
-                return self.cut(run);
+                return self.cut(run, live);
             }
             return self.end(
                 run,
@@ -322,11 +334,22 @@ impl Parts {
                 }
             }
         };
-        let (outgoing, waiting) = match finished {
-            Finished::Closed { outgoing, waiting } => (outgoing, waiting),
+        let (outgoing, said, waiting) = match finished {
+            Finished::Closed {
+                outgoing,
+                said,
+                waiting,
+            } => (outgoing, said, waiting),
+            Finished::NotWorking {
+                state: State::Cancelled,
+                ..
+            } => {
+                self.lanes.finish(run.ticket, true, run.needs);
+                return self.say(run, &cancelled(ending.live));
+            }
             // The first try was stored after all, though its confirmation was lost.
-            Finished::NotWorking { outgoing, .. } => (outgoing, 1),
-            Finished::Gone => (None, 1),
+            Finished::NotWorking { outgoing, .. } => (outgoing, Vec::new(), 1),
+            Finished::Gone => (None, Vec::new(), 1),
         };
         if let Some(outgoing) = &outgoing {
             self.delivery.push(outgoing);
@@ -334,8 +357,22 @@ impl Parts {
                 self.watch.metrics.add(&metrics::TURNS_PERSISTED, &[], 1);
             }
         }
+        self.acknowledged(&said);
         self.lanes.finish(run.ticket, waiting > 0, run.needs);
         self.say(run, &ending);
+    }
+
+    /// Hands the acknowledgements of commands to delivery.
+    fn acknowledged(&self, said: &[Outgoing]) {
+        for outgoing in said {
+            self.delivery.push(outgoing);
+        }
+        if self.store.health().durable && !said.is_empty() {
+            let turns = said.len() as u64;
+            self.watch
+                .metrics
+                .add(&metrics::TURNS_PERSISTED, &[], turns);
+        }
     }
 
     fn say(&self, run: &Run<'_>, ending: &Ending<'_>) {
@@ -363,10 +400,15 @@ impl Parts {
         });
     }
 
-    /// A stop that was asked for has cut this run: its message and its attempt are given back.
-    fn cut(&self, run: &Run<'_>) {
+    /// The run was cut: by its user, and the message is closed already; or by a stop of the whole
+    /// process that was asked for, and message and attempt are given back.
+    fn cut(&self, run: &Run<'_>, live: &LiveBrain) {
         run.no_longer_shown();
         let row = run.work.row;
+        if self.in_work.stopped(row) {
+            self.lanes.finish(run.ticket, true, run.needs);
+            return self.say(run, &cancelled(Some(live)));
+        }
         if lock(&self.forgiven).contains(&row) {
             self.store.put_back(row);
         } else if let Err(error) = self.store.give_back(row) {
@@ -401,7 +443,19 @@ impl Parts {
     }
 }
 
-/// For whom what a brain had is fit.
+/// The end of a run that its user has stopped.
+fn cancelled(live: Option<&LiveBrain>) -> Ending<'_> {
+    Ending {
+        outcome: Outcome::Cancelled,
+        word: Outcome::Cancelled.word(),
+        reply: None,
+        live,
+        model: String::new(),
+        left_out: 0,
+        asking: Duration::ZERO,
+    }
+}
+
 /// For whom the words said to a brain are fit.
 pub(super) fn audience_of(live: &LiveBrain) -> Audience {
     match live.brain.sensitivity {
