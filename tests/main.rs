@@ -24,6 +24,7 @@ mod provider_tools;
 mod providers;
 mod retries;
 mod secrets;
+mod sessions;
 mod shield;
 mod simulation;
 mod skills;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::domain::catalogue::{Family, Field, Shape};
+use crate::domain::command;
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -498,4 +499,4 @@ pub const ADMIN: &[Field] = &[Field::new(
 .required()];
 
 /// Words that session triggers may not be, for Korvun answers to them itself.
-pub const COMMANDS: &[&str] = &["/recall", "/notes", "/tools", "/help", "/start", "/stop"];
+pub const COMMANDS: &[&str] = command::WORDS;
