@@ -214,6 +214,17 @@ pub enum Chats {
     Direct,
 }
 
+impl Chats {
+    /// The word in configuration and API.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Chats::All => "all",
+            Chats::Direct => "direct",
+        }
+    }
+}
+
 /// The cage of `read_file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFileCage {

@@ -246,9 +246,9 @@ impl Shared {
         loop {
             let chat = self.chat_of(place.chat);
             let now = self.parts.clock.now();
-            if let Some(wait) = lock(&self.flood).wait(chat, now) {
-                return Err(SendFailure::NotYet { wait });
-            }
+            lock(&self.flood)
+                .take(chat, now)
+                .map_err(|(wait, held)| SendFailure::NotYet { wait, held })?;
             let target = Place { chat, ..place };
             self.typing.quiet(place, QUIET_WITHIN);
             let params = message(target, part, form, reply_to);
