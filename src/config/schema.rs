@@ -308,8 +308,8 @@ pub const AGENT: &[Field] = &[
     Field::new(
         "max_iterations",
         Shape::Whole(1, 50),
-        "Model calls in one run.",
-        "Llamadas al modelo en un trabajo.",
+        "Replies that may call tools; one more without tools ends the run.",
+        "Respuestas que pueden usar herramientas; una más, sin ellas, acaba el trabajo.",
     )
     .preset("5"),
     Field::new(
