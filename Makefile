@@ -46,6 +46,17 @@ test-model: ## ask a real small model through the whole daemon (tests/model/inst
 	fi
 	KORVUN_TEST_MODEL="$(abspath $(KORVUN_MODEL_DIR))" $(CARGO) test --locked --test korvun -- --nocapture model::
 
+# What these take from the environment stands in docs/CONTRIBUTING.md.
+.PHONY: soak
+soak: ## many seeds: the machines under a virtual clock, the daemon against its peers; a long outage
+	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-10000} $(CARGO) test --locked --test korvun -- --nocapture simulation::
+	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-200} KORVUN_SOAK_AWAY_S=$${KORVUN_SOAK_AWAY_S:-600} \
+		$(CARGO) test --locked --test korvun -- --nocapture soak::
+
+.PHONY: faults
+faults: ## break peers and process at each step of their protocols, by 100 seeds, and the disk
+	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-100} $(CARGO) test --locked --test korvun -- --nocapture soak:: store::faults
+
 .PHONY: bench
 bench: ## measure speed and size of the release build beside what this machine itself can do
 	$(CARGO) bench --locked --bench gateway

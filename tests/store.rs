@@ -17,6 +17,7 @@ use korvun::store::{
 mod cursors;
 mod faults;
 mod forgetting;
+mod journal;
 mod writing;
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -12,6 +12,90 @@ use crate::base::clock::UnixMs;
 /// of the peer. With the waits between them these are about two minutes.
 const TRIES_AT_LEAST: u32 = 8;
 
+/// How long a row rests when the store cannot be read, or a stop has cut its try.
+const STORE_REST: Duration = Duration::from_secs(2);
+
+/// What came of one try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// The peer has confirmed it.
+    Sent,
+    /// The store has no such row any more: it is over.
+    Gone,
+    /// The store could not be read; nothing was tried.
+    Unread,
+    /// A stop has cut it: the row stays as it is for the next start.
+    Cut,
+    /// Nothing was tried: it is known that it may not be before this wait is over.
+    NotYet(Duration),
+    /// Another try may work, after so long where the peer names a time.
+    Again(Option<Duration>),
+    /// No other try will.
+    Never,
+    /// Our own code has failed.
+    Panicked,
+}
+
+/// The try, as far as it matters for what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Try {
+    /// When the row was put into the outbox.
+    pub queued_at: UnixMs,
+    /// Tries that had failed before.
+    pub failed: u32,
+    /// The calendar's time.
+    pub now: UnixMs,
+    /// Uniform over all of `u32`.
+    pub random: u32,
+}
+
+/// What the store is told of the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Nothing.
+    Nothing,
+    /// It is delivered.
+    Sent,
+    /// The try has failed; the next one is due at this moment of the calendar.
+    RetryAt(UnixMs),
+    /// It is given up.
+    Failed,
+}
+
+/// Decides what follows a try: what the store is told, and after how long the row is tried again;
+/// none where it is over.
+#[must_use]
+pub fn after_try(came: Came, this: &Try, limits: &Limits) -> (Mark, Option<Duration>) {
+    let after = match came {
+        Came::Sent => return (Mark::Sent, None),
+        Came::Gone => return (Mark::Nothing, None),
+        Came::Never => return (Mark::Failed, None),
+        Came::Unread | Came::Cut => return (Mark::Nothing, Some(STORE_REST)),
+        // The schedule counts whole milliseconds: cut down to them, the row would be due at once, and
+        // again, until the wait is over.
+        Came::NotYet(wait) => {
+            return (
+                Mark::Nothing,
+                Some(wait.saturating_add(Duration::from_millis(1))),
+            )
+        }
+        Came::Panicked => return (Mark::Nothing, Some(limits.delivery_backoff_most)),
+        Came::Again(after) => after,
+    };
+    let attempts = this.failed.saturating_add(1);
+    match after_failure(
+        this.queued_at,
+        this.now,
+        attempts,
+        after,
+        this.random,
+        limits,
+    ) {
+        Next::RetryAt(at) => (Mark::RetryAt(at), Some(at.since(this.now))),
+        Next::Failed => (Mark::Failed, None),
+    }
+}
+
 /// What to do with the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -97,6 +181,40 @@ mod tests {
             let limits = Limits::default();
             let got = after_failure(UnixMs(0), UnixMs(now), attempts, asked, u32::MAX, &limits);
             assert_eq!(got, next, "now {now} attempts {attempts} asked {asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_is_over_only_when_it_is_sent_given_up_or_gone() {
+        let s = Duration::from_secs;
+        let this = Try {
+            queued_at: UnixMs(0),
+            failed: 0,
+            now: UnixMs(500),
+            random: u32::MAX,
+        };
+        for (came, mark, again) in [
+            (Came::Sent, Mark::Sent, None),
+            (Came::Gone, Mark::Nothing, None),
+            (Came::Never, Mark::Failed, None),
+            (Came::Unread, Mark::Nothing, Some(s(2))),
+            (Came::Cut, Mark::Nothing, Some(s(2))),
+            (
+                Came::NotYet(Duration::from_micros(7)),
+                Mark::Nothing,
+                Some(Duration::from_micros(1007)),
+            ),
+            (Came::Panicked, Mark::Nothing, Some(s(300))),
+            (Came::Again(None), Mark::RetryAt(UnixMs(1500)), Some(s(1))),
+            (
+                Came::Again(Some(s(60))),
+                Mark::RetryAt(UnixMs(60_500)),
+                Some(s(60)),
+            ),
+            (Came::Again(Some(s(90_000))), Mark::Failed, None),
+        ] {
+            let got = after_try(came, &this, &Limits::default());
+            assert_eq!(got, (mark, again), "{came:?}");
         }
     }
 

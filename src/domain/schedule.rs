@@ -22,6 +22,10 @@ pub struct Schedule<K> {
     in_flight: usize,
     held_until: Option<UnixMs>,
     behind: bool,
+    /// Rows that ended while the store is being read; none while it is not.
+    ended_while_reading: Option<BTreeSet<Row>>,
+    /// Confirmed parts of rows that are not over yet.
+    parts: HashMap<Row, u32>,
     capacity: usize,
 }
 
@@ -72,6 +76,8 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
             in_flight: 0,
             held_until: None,
             behind: false,
+            ended_while_reading: None,
+            parts: HashMap::new(),
             capacity,
         }
     }
@@ -89,12 +95,30 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         Pushed::Kept
     }
 
+    /// The store's undelivered rows are about to be read, for [`Schedule::load`] or
+    /// [`Schedule::unread`]; says whether they may be: one reading at a time.
+    #[must_use]
+    pub fn read(&mut self) -> bool {
+        if self.ended_while_reading.is_some() {
+            return false;
+        }
+        self.ended_while_reading = Some(BTreeSet::new());
+        true
+    }
+
+    /// The store could not be read.
+    pub fn unread(&mut self) {
+        self.ended_while_reading = None;
+    }
+
     /// Adds the store's undelivered rows, lowest first, as far as there is room; those known
-    /// already are passed over. `rest` says whether the store has more than these.
+    /// already are passed over, and those that ended since [`Schedule::read`]: whoever read them
+    /// may have been before their mark. `rest` says whether the store has more than these.
     pub fn load(&mut self, rows: impl IntoIterator<Item = (Row, K, UnixMs)>, rest: Rest) {
+        let ended = self.ended_while_reading.take().unwrap_or_default();
         let mut all = true;
         for (row, conversation, due) in rows {
-            if self.owners.contains_key(&row) {
+            if self.owners.contains_key(&row) || ended.contains(&row) {
                 continue;
             }
             if self.room() == 0 {
@@ -164,6 +188,10 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
     /// The row in flight is delivered or given up: it goes, and the next of its conversation may
     /// follow. A row that is not in flight stays.
     pub fn done(&mut self, row: Row) {
+        self.parts.remove(&row);
+        if let Some(ended) = &mut self.ended_while_reading {
+            ended.insert(row);
+        }
         if self.land(row) {
             self.take_out(row);
         }
@@ -192,6 +220,18 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
                 line.rows.insert(row, at);
             });
         }
+    }
+
+    /// The first `parts` parts of a row in flight are confirmed: another try begins behind them,
+    /// whatever the store knows of it by then.
+    pub fn confirmed(&mut self, row: Row, parts: u32) {
+        self.parts.insert(row, parts);
+    }
+
+    /// How many parts of a row are confirmed.
+    #[must_use]
+    pub fn parts(&self, row: Row) -> u32 {
+        self.parts.get(&row).copied().unwrap_or(0)
     }
 
     /// Nothing of this conversation goes before `until` (its flood limit). Forgotten once the

@@ -178,3 +178,24 @@ fn random_play_keeps_order_and_loses_nothing() {
         assert_eq!((sent, stored.len()), (row, 0), "series {series}");
     }
 }
+
+#[test]
+fn what_ended_while_the_store_was_read_is_not_taken_up_again() {
+    let mut schedule = Schedule::new(9);
+    assert_eq!(schedule.push(1, &"a", UnixMs(0)), Pushed::Kept);
+    assert_eq!(schedule.next(UnixMs(0)), Some(1));
+    schedule.confirmed(1, 2);
+    assert_eq!(schedule.parts(1), 2);
+    assert!(schedule.read());
+    assert!(!schedule.read(), "one reading at a time");
+    schedule.done(1);
+    assert_eq!(schedule.parts(1), 0);
+    // Read before the mark was written.
+    schedule.load([(1, "a", UnixMs(0)), (2, "a", UnixMs(0))], Rest::None);
+    assert_eq!(schedule.next(UnixMs(0)), Some(2));
+    assert_eq!(schedule.len(), 1);
+    // A reading that failed is over too.
+    assert!(schedule.read());
+    schedule.unread();
+    assert!(schedule.read());
+}

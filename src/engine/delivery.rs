@@ -2,7 +2,7 @@
 //! not held and hand it to the channel. What to do after a failure is decided in `domain::delivery`,
 //! who is next in `domain::schedule`; the rows themselves stay in the store until they are due.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,7 +12,7 @@ use crate::base::clock::{Clock, Deadline, UnixMs};
 use crate::base::random;
 use crate::base::sync::{lock, spawn};
 use crate::channel::port::{Channel, Held, SendFailure};
-use crate::domain::delivery::{after_failure, due_of_stored, Next};
+use crate::domain::delivery::{after_try, due_of_stored, Came, Mark, Try};
 use crate::domain::ids::{ChannelName, Conversation};
 use crate::domain::limits::Limits;
 use crate::domain::message::Outgoing;
@@ -23,9 +23,6 @@ use crate::watch::{Fault, Watch};
 
 /// The stack of a delivery thread: one HTTP exchange.
 const STACK: usize = 256 * 1024;
-
-/// How long a thread rests when the store cannot be read, before it tries again.
-const STORE_REST: Duration = Duration::from_secs(2);
 
 /// The delivery of all channels.
 pub struct Delivery {
@@ -47,8 +44,6 @@ struct Line {
     changed: Condvar,
     /// Told when the last delivery in flight has ended.
     quiet: Condvar,
-    /// Confirmed parts of rows that are not over yet.
-    parts: Mutex<BTreeMap<Row, u32>>,
 }
 
 struct LineState {
@@ -58,8 +53,6 @@ struct LineState {
     threads: usize,
     working: usize,
     fresh: Fresh,
-    /// Rows that ended while the outbox is being read; `None` while it is not.
-    done_while_reading: Option<BTreeSet<Row>>,
 }
 
 /// Rows as they were stored a moment ago, so that the next delivery need not read them again. It
@@ -147,11 +140,9 @@ impl Delivery {
                 threads: 0,
                 working: 0,
                 fresh: Fresh::default(),
-                done_while_reading: None,
             }),
             changed: Condvar::new(),
             quiet: Condvar::new(),
-            parts: Mutex::default(),
         });
         self.load(&line).map_err(AttachError::Store)?;
         lock(&self.lines).insert(name.clone(), line.clone());
@@ -287,33 +278,31 @@ impl Delivery {
     /// A row that is delivered meanwhile is not taken up again: its mark is either committed before
     /// the reading, or the row is remembered while the reading goes on.
     fn load(&self, line: &Line) -> Result<(), StoreError> {
-        {
-            let mut state = lock(&line.state);
-            if state.done_while_reading.is_some() {
-                return Ok(());
-            }
-            state.done_while_reading = Some(BTreeSet::new());
+        if !lock(&line.state).schedule.read() {
+            return Ok(());
         }
         let most = self.limits.delivery_scheduled;
         let read = self.store.write(|_| Ok(()));
         let read = read.and_then(|()| self.store.queued(&line.name, 0, most + 1));
         let now = self.clock.unix();
         let mut state = lock(&line.state);
-        let done = state.done_while_reading.take().unwrap_or_default();
-        let read = read?;
+        let read = match read {
+            Ok(read) => read,
+            Err(error) => {
+                state.schedule.unread();
+                return Err(error);
+            }
+        };
         let rest = if read.len() > most {
             Rest::More
         } else {
             Rest::None
         };
-        let rows = read
-            .into_iter()
-            .filter(|queued| !done.contains(&queued.row))
-            .map(|queued| {
-                let due = due_of_stored(queued.next_at, now, &self.limits);
-                let due = self.now().plus(due.since(now)).minus(now.since(due));
-                (queued.row, queued.conversation, due)
-            });
+        let rows = read.into_iter().map(|queued| {
+            let due = due_of_stored(queued.next_at, now, &self.limits);
+            let due = self.now().plus(due.since(now)).minus(now.since(due));
+            (queued.row, queued.conversation, due)
+        });
         state.schedule.load(rows, rest);
         Ok(())
     }
@@ -321,22 +310,15 @@ impl Delivery {
     fn work(self: &Arc<Self>, line: &Arc<Line>) {
         while let Some(row) = self.next(line) {
             let done = catch_unwind(AssertUnwindSafe(|| self.deliver(line, row)));
-            let at = done.unwrap_or_else(|_| {
+            let again = done.unwrap_or_else(|_| {
                 self.watch.fault(Fault::Send);
-                Some(self.now().plus(self.limits.delivery_backoff_most))
+                self.after(Came::Panicked, None).1
             });
-            if at.is_none() {
-                lock(&line.parts).remove(&row);
-            }
+            let at = again.map(|wait| self.now().plus(wait));
             let mut state = lock(&line.state);
             state.working -= 1;
             match at {
-                None => {
-                    state.schedule.done(row);
-                    if let Some(done) = &mut state.done_while_reading {
-                        done.insert(row);
-                    }
-                }
+                None => state.schedule.done(row),
                 Some(at) => state.schedule.retry(row, at),
             }
             // Not for each row that goes: one reading brings in half a schedule.
@@ -385,85 +367,95 @@ impl Delivery {
         }
     }
 
-    /// Delivers one row and returns when to try again; `None` when it is over.
-    fn deliver(&self, line: &Line, row: Row) -> Option<UnixMs> {
+    /// Delivers one row and returns after how long it is tried again; `None` when it is over.
+    fn deliver(&self, line: &Line, row: Row) -> Option<Duration> {
         let fresh = lock(&line.state).fresh.take(row);
         let read = fresh.map_or_else(|| self.store.outgoing(row), |fresh| Ok(Some(fresh)));
-        let outgoing = match read {
+        let mut outgoing = match read {
             Ok(Some(outgoing)) => outgoing,
-            Ok(None) => return None,
+            Ok(None) => return self.after(Came::Gone, None).1,
             Err(error) => {
                 log::warn!(channel = line.name.as_str(), error = error.to_string().as_str(); "cannot read an outbox row");
-                return Some(self.now().plus(STORE_REST));
+                return self.after(Came::Unread, None).1;
             }
         };
-        let mut outgoing = outgoing;
         // The store's count is written when there is company for it, and may come too late.
-        let known = lock(&line.parts).get(&row).copied();
-        outgoing.parts_sent = outgoing.parts_sent.max(known.unwrap_or(0));
+        let known = lock(&line.state).schedule.parts(row);
+        outgoing.parts_sent = outgoing.parts_sent.max(known);
         let confirmed = |parts| {
-            lock(&line.parts).insert(row, parts);
+            lock(&line.state).schedule.confirmed(row, parts);
             self.store.part_sent(row, parts);
         };
         let cancel = self.cancel.clone();
-        let failure = match line.channel.send(&outgoing, &confirmed, &cancel) {
-            Ok(()) => {
-                self.store.sent(row);
-                self.watch.sent(&line.name, &outgoing.message_id);
-                log::debug!(channel = line.name.as_str(), message_id = outgoing.message_id.as_str(); "delivered");
-                return None;
-            }
-            // The stop cut it: the row stays as it is for the next start.
-            Err(_) if cancel.raised() => return Some(self.now().plus(STORE_REST)),
-            Err(failure) => failure,
-        };
-        self.failed(line, &outgoing, failure)
-    }
-
-    fn failed(&self, line: &Line, outgoing: &Outgoing, failure: SendFailure) -> Option<UnixMs> {
-        let now = self.clock.unix();
-        let attempts = outgoing.attempts + 1;
-        let again = |after| {
-            let random = random::number();
-            let queued_at = outgoing.queued_at;
-            after_failure(queued_at, now, attempts, after, random, &self.limits)
-        };
-        let (next, reason) = match &failure {
-            SendFailure::NotYet { wait, held } => {
-                let at = self.now().plus(*wait);
+        let sent = line.channel.send(&outgoing, &confirmed, &cancel);
+        let (came, reason) = match &sent {
+            Ok(()) => (Came::Sent, ""),
+            Err(_) if cancel.raised() => (Came::Cut, ""),
+            Err(SendFailure::NotYet { wait, held }) => {
                 let mut state = lock(&line.state);
                 if *held == Held::Channel {
-                    state.schedule.hold_all(at);
+                    state.schedule.hold_all(self.now().plus(*wait));
                 }
                 // It will be sent as it is, and may be waiting for less than a second.
-                state.fresh.keep(outgoing);
-                return Some(at);
+                state.fresh.keep(&outgoing);
+                (Came::NotYet(*wait), "")
             }
-            SendFailure::Never { reason } => (Next::Failed, reason.as_str()),
-            SendFailure::Again { after, reason } => (again(*after), reason.as_str()),
-            SendFailure::Flood { wait, held, reason } => {
+            Err(SendFailure::Never { reason }) => (Came::Never, reason.as_str()),
+            Err(SendFailure::Again { after, reason }) => (Came::Again(*after), reason.as_str()),
+            Err(SendFailure::Flood { wait, held, reason }) => {
                 if *held == Held::Channel {
                     lock(&line.state).schedule.hold_all(self.now().plus(*wait));
                 }
-                (again(Some(*wait)), reason.as_str())
+                (Came::Again(Some(*wait)), reason.as_str())
             }
         };
+        let (mark, again) = self.after(came, Some(&outgoing));
+        self.note(line, &outgoing, mark, again, reason);
+        again
+    }
+
+    fn after(&self, came: Came, outgoing: Option<&Outgoing>) -> (Mark, Option<Duration>) {
+        let now = self.clock.unix();
+        let this = Try {
+            queued_at: outgoing.map_or(now, |outgoing| outgoing.queued_at),
+            failed: outgoing.map_or(0, |outgoing| outgoing.attempts),
+            now,
+            random: random::number(),
+        };
+        after_try(came, &this, &self.limits)
+    }
+
+    /// Tells the store and those who watch what has become of a row.
+    fn note(
+        &self,
+        line: &Line,
+        outgoing: &Outgoing,
+        mark: Mark,
+        again: Option<Duration>,
+        reason: &str,
+    ) {
         let (channel, id) = (line.name.as_str(), outgoing.message_id.as_str());
-        match next {
-            Next::RetryAt(at) => {
-                let wait_ms = u64::try_from(at.since(now).as_millis()).unwrap_or(u64::MAX);
-                log::warn!(channel = channel, message_id = id, attempt = attempts, wait_ms = wait_ms, error = reason; "delivery failed, trying again");
-                self.store.retry(outgoing.row, at, reason);
-                Some(self.now().plus(at.since(now)))
+        let attempt = outgoing.attempts + 1;
+        match mark {
+            Mark::Nothing => {}
+            Mark::Sent => {
+                self.store.sent(outgoing.row);
+                self.watch.sent(&line.name, &outgoing.message_id);
+                log::debug!(channel = channel, message_id = id; "delivered");
             }
-            Next::Failed => {
-                log::error!(channel = channel, message_id = id, attempt = attempts, error = reason; "delivery given up");
+            Mark::RetryAt(at) => {
+                let wait_ms = again.unwrap_or_default().as_millis();
+                let wait_ms = u64::try_from(wait_ms).unwrap_or(u64::MAX);
+                log::warn!(channel = channel, message_id = id, attempt = attempt, wait_ms = wait_ms, error = reason; "delivery failed, trying again");
+                self.store.retry(outgoing.row, at, reason);
+            }
+            Mark::Failed => {
+                log::error!(channel = channel, message_id = id, attempt = attempt, error = reason; "delivery given up");
                 if let Err(error) = self.store.failed(outgoing.row, reason) {
                     log::warn!(channel = channel, message_id = id, error = error.to_string().as_str(); "cannot note a delivery given up, the next start tries it again");
                 }
                 self.watch
                     .send_failed(&line.name, &outgoing.message_id, reason);
-                None
             }
         }
     }

@@ -1,8 +1,8 @@
 //! One run per conversation, others beside it, and no run thread that waits for a place.
 //!
 //! A conversation with an open message is either waiting for its places or in work. Places are
-//! taken all or none before a thread is; the rule is `domain::places`, the truth about messages
-//! is the store. Run threads (`run:N`) are grown on demand and end when idle; the thread `lanes`
+//! taken all or none before a thread is; the rules are `domain::lanes` and `domain::places`, the
+//! truth about messages is the store. Run threads (`run:N`) are grown on demand and end when idle; the thread `lanes`
 //! wakes only when somebody has waited too long.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,33 +13,21 @@ use std::time::{Duration, Instant};
 use crate::base::clock::{Clock, Deadline};
 use crate::base::sync::{lock, spawn, Bell};
 use crate::domain::ids::{Conversation, Endpoint};
+use crate::domain::lanes::{self as domain, After, Grant, Needs, Step};
 use crate::domain::limits::Limits;
-use crate::domain::places::Places;
 use crate::net::cancel::Cancel;
 use crate::store::Work;
 
 /// The stack of a run thread: JSON of a bounded depth, TLS and SQLite.
 const STACK: usize = 512 * 1024;
 
-/// What a conversation's next run needs.
-#[derive(Clone, Debug)]
-pub struct Needs {
-    /// A place at each of these.
-    pub endpoints: Arc<[Endpoint]>,
-    /// The longest time from being first in its conversation to the answer.
-    pub answer_within: Duration,
-}
-
-/// The right of one conversation to a run: its places are taken.
+/// The right of one conversation to a run, and the way to give it up.
 #[derive(Clone, Debug)]
 pub struct Ticket {
-    /// Whose run it is.
-    pub conversation: Conversation,
-    /// When the whole answer is due.
-    pub deadline: Deadline,
+    /// The right.
+    pub grant: Grant,
     /// Gives the run up.
     pub cancel: Cancel,
-    endpoints: Arc<[Endpoint]>,
 }
 
 /// One run to be performed.
@@ -53,28 +41,27 @@ pub struct Job {
     pub overdue: bool,
 }
 
-#[derive(Debug)]
-struct Lane {
-    needs: Needs,
-    deadline: Deadline,
-    /// The run in work; `None` while it waits for places.
-    working: Option<Cancel>,
-    /// A message came in after the run in work was given its own.
-    again: bool,
-}
-
 struct State {
-    places: Places<Conversation>,
-    lanes: BTreeMap<Conversation, Lane>,
+    lanes: domain::Lanes,
+    /// Of the runs in work.
+    cancels: BTreeMap<Conversation, Cancel>,
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
     started: u64,
     /// Until when the timer sleeps, if it has a reason to wake at all.
     armed: Option<Instant>,
-    closed: bool,
     /// Idle threads to be woken once the lock is given back: woken under it, they would run into it.
     wake: usize,
+}
+
+impl State {
+    fn ticket(&mut self, grant: Grant) -> Ticket {
+        let cancel = Cancel::new();
+        self.cancels
+            .insert(grant.conversation.clone(), cancel.clone());
+        Ticket { grant, cancel }
+    }
 }
 
 type Perform = dyn Fn(Job) + Send + Sync;
@@ -100,18 +87,15 @@ impl Lanes {
         clock: Arc<dyn Clock>,
         perform: impl Fn(Job) + Send + Sync + 'static,
     ) -> Lanes {
-        // Every conversation that waits has an unfinished row, so the inbox's bound is theirs too.
-        let most_waiting = limits.inbox_rows as usize + limits.run_threads;
         Lanes(Arc::new(Shared {
             state: Mutex::new(State {
-                places: Places::new(limits.place_moving, most_waiting),
-                lanes: BTreeMap::new(),
+                lanes: domain::Lanes::new(limits),
+                cancels: BTreeMap::new(),
                 jobs: VecDeque::new(),
                 threads: 0,
                 idle: 0,
                 started: 0,
                 armed: None,
-                closed: false,
                 wake: 0,
             }),
             work: Condvar::new(),
@@ -126,40 +110,17 @@ impl Lanes {
     /// Sets how many runs each endpoint takes at once.
     pub fn set_capacities(&self, capacities: impl IntoIterator<Item = (Endpoint, u32)>) {
         let now = self.0.clock.now();
-        let mut state = lock(&self.0.state);
-        let granted = state.places.set_capacities(capacities, now);
-        self.grant(&mut state, granted);
-        self.unlock(state);
+        self.change(|lanes| lanes.set_capacities(capacities, now));
     }
 
     /// Takes the places of an idle conversation for a message that is about to be stored; `None`
     /// when it is not idle or the places are not free, and the message has to wait.
     #[must_use]
     pub fn begin(&self, conversation: &Conversation, needs: &Needs) -> Option<Ticket> {
-        let deadline = Deadline::after(self.0.clock.now(), needs.answer_within);
+        let now = self.0.clock.now();
         let mut state = lock(&self.0.state);
-        if state.closed
-            || state.lanes.contains_key(conversation)
-            || !state.places.take(&needs.endpoints)
-        {
-            return None;
-        }
-        let cancel = Cancel::new();
-        state.lanes.insert(
-            conversation.clone(),
-            Lane {
-                needs: needs.clone(),
-                deadline,
-                working: Some(cancel.clone()),
-                again: false,
-            },
-        );
-        Some(Ticket {
-            conversation: conversation.clone(),
-            deadline,
-            cancel,
-            endpoints: needs.endpoints.clone(),
-        })
+        let grant = state.lanes.begin(conversation, needs, now)?;
+        Some(state.ticket(grant))
     }
 
     /// Starts the run of a message that was claimed with its acceptance.
@@ -176,57 +137,47 @@ impl Lanes {
         self.unlock(state);
     }
 
+    /// A message was stored, or was not, without being begun in the same commit; `ticket` is what
+    /// [`Lanes::begin`] gave for it.
+    pub fn not_begun(
+        &self,
+        ticket: Option<&Ticket>,
+        conversation: &Conversation,
+        after: After,
+        needs: &Needs,
+    ) {
+        let now = self.0.clock.now();
+        let grant = ticket.map(|ticket| &ticket.grant);
+        self.end(ticket, |lanes| {
+            lanes.not_begun(grant, conversation, after, needs, now)
+        });
+    }
+
     /// A stored message of this conversation waits to be worked on.
     pub fn queue(&self, conversation: &Conversation, needs: &Needs) {
-        let mut state = lock(&self.0.state);
-        match state.lanes.get_mut(conversation) {
-            Some(lane) if lane.working.is_some() => lane.again = true,
-            Some(_) => {}
-            None => self.wait(&mut state, conversation, needs),
-        }
-        self.unlock(state);
+        let now = self.0.clock.now();
+        self.change(|lanes| lanes.queue(conversation, needs, now));
     }
 
     /// Ends a run: gives its places back, and queues the conversation again when it has more to
-    /// do (`waiting`, or a message that came meanwhile). The second call for a ticket does nothing.
-    pub fn finish(&self, ticket: &Ticket, waiting: bool, needs: &Needs) {
+    /// do (`after`, or a message that came meanwhile). The second call for a ticket does nothing.
+    pub fn finish(&self, ticket: &Ticket, after: After, needs: &Needs) {
         let now = self.0.clock.now();
-        let mut state = lock(&self.0.state);
-        let conversation = &ticket.conversation;
-        match state
-            .lanes
-            .get(conversation)
-            .and_then(|lane| lane.working.as_ref())
-        {
-            Some(cancel) if cancel.same(&ticket.cancel) => {}
-            _ => return,
-        }
-        let again = state
-            .lanes
-            .remove(conversation)
-            .is_some_and(|lane| lane.again);
-        let granted = state.places.release(&ticket.endpoints, now);
-        self.grant(&mut state, granted);
-        if waiting || again {
-            self.wait(&mut state, conversation, needs);
-        }
-        self.unlock(state);
+        self.end(Some(ticket), |lanes| {
+            lanes.finish(&ticket.grant, after, needs, now)
+        });
     }
 
     /// How many runs are in work.
     #[must_use]
     pub fn working(&self) -> usize {
-        lock(&self.0.state)
-            .lanes
-            .values()
-            .filter(|lane| lane.working.is_some())
-            .count()
+        lock(&self.0.state).lanes.working()
     }
 
     /// Starts no further run. Those in work go on.
     pub fn close(&self) {
         let mut state = lock(&self.0.state);
-        state.closed = true;
+        state.lanes.close();
         state.jobs.retain(|job| job.work.is_some());
         drop(state);
         self.0.timer.ring();
@@ -250,11 +201,7 @@ impl Lanes {
 
     /// Gives up every run in work.
     pub fn cancel_all(&self) {
-        let cancels: Vec<Cancel> = lock(&self.0.state)
-            .lanes
-            .values()
-            .filter_map(|lane| lane.working.clone())
-            .collect();
+        let cancels: Vec<Cancel> = lock(&self.0.state).cancels.values().cloned().collect();
         for cancel in cancels {
             cancel.raise();
         }
@@ -267,15 +214,12 @@ impl Lanes {
         loop {
             let until = {
                 let mut state = lock(&self.0.state);
-                if state.closed {
+                if state.lanes.closed() {
                     return;
                 }
-                let due = state.places.due(self.0.clock.now());
-                for conversation in due.overdue {
-                    self.excuse(&mut state, &conversation);
-                }
-                self.grant(&mut state, due.granted);
-                let until = state.places.next_deadline();
+                let steps = state.lanes.due(self.0.clock.now());
+                self.perform(&mut state, steps);
+                let until = state.lanes.next_deadline();
                 state.armed = until;
                 self.unlock(state);
                 until
@@ -293,86 +237,54 @@ impl Lanes {
         }
     }
 
-    fn wait(&self, state: &mut State, conversation: &Conversation, needs: &Needs) {
-        let now = self.0.clock.now();
-        let deadline = Deadline::after(now, needs.answer_within);
-        let lane = Lane {
-            needs: needs.clone(),
-            deadline,
-            working: None,
-            again: false,
-        };
-        state.lanes.insert(conversation.clone(), lane);
-        match state
-            .places
-            .wait(conversation, &needs.endpoints, deadline, now)
-        {
-            Ok(granted) => self.grant(state, granted),
-            Err(_) => {
-                // Unreachable while the inbox is bounded; the message stays in the store for the next start.
-                state.lanes.remove(conversation);
-                log::error!(conversation_channel = conversation.channel.as_str(); "too many conversations wait for a place");
+    fn change(&self, decide: impl FnOnce(&mut domain::Lanes) -> Vec<Step>) {
+        self.end(None, decide);
+    }
+
+    /// Takes a decision and performs it; the run of `ticket` is over then.
+    fn end(&self, ticket: Option<&Ticket>, decide: impl FnOnce(&mut domain::Lanes) -> Vec<Step>) {
+        let mut state = lock(&self.0.state);
+        if let Some(ticket) = ticket {
+            let conversation = &ticket.grant.conversation;
+            let known = state.cancels.get(conversation);
+            if known.is_some_and(|cancel| cancel.same(&ticket.cancel)) {
+                state.cancels.remove(conversation);
             }
         }
-        let next = state.places.next_deadline();
+        let steps = decide(&mut state.lanes);
+        self.perform(&mut state, steps);
+        let next = state.lanes.next_deadline();
         if next.is_some_and(|next| state.armed.is_none_or(|armed| next < armed)) {
             state.armed = next;
             self.0.timer.ring();
         }
+        self.unlock(state);
     }
 
-    fn grant(&self, state: &mut State, granted: Vec<Conversation>) {
-        for conversation in granted {
-            let Some(lane) = state.lanes.get_mut(&conversation) else {
-                continue;
+    fn perform(&self, state: &mut State, steps: Vec<Step>) {
+        for step in steps {
+            let (grant, overdue) = match step {
+                Step::Run(grant) => (grant, false),
+                Step::Excuse(grant) => (grant, true),
+                Step::Left(conversation) => {
+                    // Unreachable while the inbox is bounded.
+                    log::error!(conversation_channel = conversation.channel.as_str(); "too many conversations wait for a place");
+                    continue;
+                }
             };
-            let cancel = Cancel::new();
-            lane.working = Some(cancel.clone());
-            let ticket = Ticket {
-                deadline: lane.deadline,
-                endpoints: lane.needs.endpoints.clone(),
-                conversation,
-                cancel,
-            };
+            let ticket = state.ticket(grant);
             self.push(
                 state,
                 Job {
                     ticket,
                     work: None,
-                    overdue: false,
+                    overdue,
                 },
             );
         }
     }
 
-    fn excuse(&self, state: &mut State, conversation: &Conversation) {
-        let Some(lane) = state.lanes.get_mut(conversation) else {
-            return;
-        };
-        let cancel = Cancel::new();
-        lane.working = Some(cancel.clone());
-        let ticket = Ticket {
-            conversation: conversation.clone(),
-            deadline: lane.deadline,
-            cancel,
-            endpoints: Arc::new([]),
-        };
-        self.push(
-            state,
-            Job {
-                ticket,
-                work: None,
-                overdue: true,
-            },
-        );
-    }
-
     fn push(&self, state: &mut State, job: Job) {
-        // While the lanes close, a message that waits goes on waiting, in the store; one that was
-        // claimed with its acceptance is worked on.
-        if state.closed && job.work.is_none() {
-            return;
-        }
         state.jobs.push_back(job);
         if state.idle >= state.jobs.len() {
             state.wake += 1;
@@ -409,7 +321,7 @@ impl Lanes {
                 return Some(job);
             }
             let left = until.saturating_duration_since(Instant::now());
-            if state.closed || left.is_zero() {
+            if state.lanes.closed() || left.is_zero() {
                 // Counted out under the same lock, so that a job pushed next finds no thread that leaves.
                 state.threads -= 1;
                 return None;

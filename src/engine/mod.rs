@@ -18,6 +18,7 @@ use crate::channel::port::{Acceptance, Answer, Intake, Refusal};
 use crate::domain::cursor::{Cursor, Reached};
 use crate::domain::excuse::Excuse;
 use crate::domain::ids::{ChannelName, MessageId};
+use crate::domain::lanes::After;
 use crate::domain::limits::Limits;
 use crate::domain::message::Inbound;
 use crate::store::{self, Accepted, Claim, Store, StoreError};
@@ -252,18 +253,17 @@ impl Engine {
             .store
             .accept_at(&inbound, cursor, claim, meant_for, &busy);
         // The run begins before anything is counted.
-        let (work, waits) = match &mut accepted {
-            Ok(Accepted::New { work, .. }) => {
-                let waits = work.is_none();
-                (work.take(), waits)
-            }
-            _ => (None, false),
+        let (work, after) = match &mut accepted {
+            Ok(Accepted::New { work, .. }) => (work.take(), After::Waiting),
+            _ => (None, After::Idle),
         };
         match (ticket, work) {
             (Some(ticket), Some(work)) => parts.lanes.start(ticket, work),
-            (Some(ticket), None) => parts.lanes.finish(&ticket, waits, &needs),
-            (None, _) if waits => parts.lanes.queue(&conversation, &needs),
-            (None, _) => {}
+            (ticket, _) => {
+                parts
+                    .lanes
+                    .not_begun(ticket.as_ref(), &conversation, after, &needs);
+            }
         }
         self.report(&conversation.channel, accepted)
     }

@@ -5,28 +5,23 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::base::backoff::Backoff;
 use crate::base::sync::lock;
 use crate::channel::port::Working;
 use crate::domain::brain::{Brain, Sensitivity};
 use crate::domain::completion::{Failure, FailureKind};
 use crate::domain::excuse::Excuse;
+use crate::domain::lanes::Needs;
 use crate::domain::message::{Outcome, Role};
 use crate::domain::prompt;
+use crate::domain::work::{self, Attempt, Facts, First, Message, Over, Process, STORE_BACKOFF};
 use crate::store::{Audience, Finish, Finished, Reply, StoreError, TurnOutcome, Work};
 use crate::watch::board::ModelState;
 use crate::watch::{metrics, Fault, RunFinished};
 
-use super::lanes::{Job, Needs, Ticket};
+use super::lanes::{Job, Ticket};
 use super::orchestrator::{self, Decision, Report};
 use super::setup::{LiveBrain, Setup};
 use super::Parts;
-
-/// Between tries to write an answer that the store refuses: a full disk is cleared by a person.
-const STORE_BACKOFF: Backoff = Backoff {
-    first: Duration::from_millis(500),
-    most: Duration::from_secs(30),
-};
 
 /// How a run ends.
 struct Ending<'a> {
@@ -68,18 +63,21 @@ impl Parts {
             work,
             overdue,
         } = job;
-        let needs = setup.needs_of(&ticket.conversation);
-        let work = match work.map_or_else(
-            || self.store.claim(&ticket.conversation),
-            |work| Ok(Some(work)),
-        ) {
+        let conversation = &ticket.grant.conversation;
+        let needs = setup.needs_of(conversation);
+        let work = match work.map_or_else(|| self.store.claim(conversation), |work| Ok(Some(work)))
+        {
             Ok(Some(work)) => work,
-            Ok(None) => return self.lanes.finish(&ticket, false, &needs),
+            Ok(None) => {
+                let (_, after) = work::last(Over::Nothing, Process::GoesOn);
+                return self.lanes.finish(&ticket, after, &needs);
+            }
             Err(error) => {
                 log::error!(error = error.to_string().as_str(); "cannot claim a message from the store");
                 self.watch.fault(Fault::Store);
-                let stopping = self.stop.wait(STORE_BACKOFF.first);
-                return self.lanes.finish(&ticket, !stopping, &needs);
+                let process = self.rest(STORE_BACKOFF.first);
+                let (_, after) = work::last(Over::Unclaimed, process);
+                return self.lanes.finish(&ticket, after, &needs);
             }
         };
         let channel = setup.channels.get(&work.conversation.channel);
@@ -108,25 +106,17 @@ impl Parts {
             self.watch.fault(Fault::Route);
             return self.excuse(run, None, Excuse::NoRoute);
         };
-        if work.attempt > self.limits.attempts {
-            log::error!(
-                message_id = work.message_id.as_str(), channel = work.conversation.channel.as_str(), attempts = self.limits.attempts;
-                "message set aside: each attempt at it ended this process or failed"
-            );
-            return self.excuse(run, Some(live), Excuse::SetAside);
-        }
-        if let (true, Some(kind)) = (work.text.trim().is_empty(), &work.attachment) {
-            return self.excuse(run, Some(live), Excuse::CannotRead { kind: kind.clone() });
-        }
-        if overdue {
-            return self.excuse(run, Some(live), Excuse::TooLate);
-        }
-        if (work.meant_for, audience_of(live)) == (Some(Audience::Private), Audience::Public) {
-            log::warn!(
-                message_id = work.message_id.as_str(), brain = live.brain.name.as_str();
-                "message was said to a private brain and is not passed on to a public one"
-            );
-            return self.excuse(run, Some(live), Excuse::Moved);
+        let facts = Facts {
+            attempt: work.attempt,
+            text: &work.text,
+            attachment: work.attachment.as_deref(),
+            overdue,
+            moved: (work.meant_for, audience_of(live))
+                == (Some(Audience::Private), Audience::Public),
+        };
+        if let First::Excuse(excuse) = work::first(&facts, &self.limits) {
+            self.log_excuse(work, live, &excuse);
+            return self.excuse(run, Some(live), excuse);
         }
         match self.prompt(live, work) {
             Ok(prompt) => self.ask(run, live, &prompt),
@@ -134,6 +124,21 @@ impl Parts {
                 log::error!(error = error.to_string().as_str(); "cannot read a conversation's history");
                 self.failed(setup, run);
             }
+        }
+    }
+
+    fn log_excuse(&self, work: &Work, live: &LiveBrain, excuse: &Excuse) {
+        let id = work.message_id.as_str();
+        match excuse {
+            Excuse::SetAside => log::error!(
+                message_id = id, channel = work.conversation.channel.as_str(), attempts = self.limits.attempts;
+                "message set aside: each attempt at it ended this process or failed"
+            ),
+            Excuse::Moved => log::warn!(
+                message_id = id, brain = live.brain.name.as_str();
+                "message was said to a private brain and is not passed on to a public one"
+            ),
+            _ => {}
         }
     }
 
@@ -213,7 +218,7 @@ impl Parts {
                 brain,
                 providers: &live.providers,
                 prompt,
-                deadline: run.ticket.deadline,
+                deadline: run.ticket.grant.deadline,
                 cancel: &run.ticket.cancel,
                 clock: &*self.clock,
             },
@@ -315,18 +320,16 @@ impl Parts {
                     tries += 1;
                     log::error!(message_id = run.work.message_id.as_str(), attempt = tries, error = error.to_string().as_str(); "cannot store an answer, it is held and tried again");
                     self.watch.fault(Fault::Store);
-                    if self.stop.wait(STORE_BACKOFF.wait(tries, u32::MAX)) {
-                        // The message stays claimed in the store; the next start takes it up again.
-                        return self.lanes.finish(run.ticket, false, run.needs);
+                    if self.rest(STORE_BACKOFF.wait(tries, u32::MAX)) == Process::Stops {
+                        return self.over(run, Over::Held, Process::Stops);
                     }
                 }
             }
         };
-        let (outgoing, waiting) = match finished {
-            Finished::Closed { outgoing, waiting } => (outgoing, waiting),
-            // The first try was stored after all, though its confirmation was lost.
-            Finished::NotWorking { outgoing, .. } => (outgoing, 1),
-            Finished::Gone => (None, 1),
+        let (outgoing, over) = match finished {
+            Finished::Closed { outgoing, waiting } => (outgoing, Over::Stored { waiting }),
+            Finished::NotWorking { outgoing, .. } => (outgoing, Over::Before),
+            Finished::Gone => (None, Over::Before),
         };
         if let Some(outgoing) = &outgoing {
             self.delivery.push(outgoing);
@@ -334,7 +337,7 @@ impl Parts {
                 self.watch.metrics.add(&metrics::TURNS_PERSISTED, &[], 1);
             }
         }
-        self.lanes.finish(run.ticket, waiting > 0, run.needs);
+        self.over(run, over, Process::GoesOn);
         self.say(run, &ending);
     }
 
@@ -366,13 +369,35 @@ impl Parts {
     /// A stop that was asked for has cut this run: its message and its attempt are given back.
     fn cut(&self, run: &Run<'_>) {
         run.no_longer_shown();
+        let attempt = match lock(&self.forgiven).contains(&run.work.row) {
+            true => Attempt::Forgiven,
+            false => Attempt::Counted,
+        };
+        self.over(run, Over::Cut(attempt), Process::Stops);
+    }
+
+    /// Does what is done last with a message, then gives its conversation the way.
+    fn over(&self, run: &Run<'_>, over: Over, process: Process) {
+        let (message, after) = work::last(over, process);
         let row = run.work.row;
-        if lock(&self.forgiven).contains(&row) {
-            self.store.put_back(row);
-        } else if let Err(error) = self.store.give_back(row) {
-            log::warn!(message_id = run.work.message_id.as_str(), error = error.to_string().as_str(); "cannot give a message back to the inbox, the next start takes it up");
+        match message {
+            Message::Stays => {}
+            Message::PutBack => self.store.put_back(row),
+            Message::GiveBack => {
+                if let Err(error) = self.store.give_back(row) {
+                    log::warn!(message_id = run.work.message_id.as_str(), error = error.to_string().as_str(); "cannot give a message back to the inbox, the next start takes it up");
+                }
+            }
         }
-        self.lanes.finish(run.ticket, false, run.needs);
+        self.lanes.finish(run.ticket, after, run.needs);
+    }
+
+    /// Waits, unless a stop cuts it short.
+    fn rest(&self, wait: Duration) -> Process {
+        match self.stop.wait(wait) {
+            true => Process::Stops,
+            false => Process::GoesOn,
+        }
     }
 
     /// A fault of Korvun's own: the message is tried again, the attempt stays counted.
@@ -393,11 +418,8 @@ impl Parts {
                 },
             );
         }
-        let stopping = self
-            .stop
-            .wait(STORE_BACKOFF.wait(run.work.attempt, u32::MAX));
-        self.store.put_back(run.work.row);
-        self.lanes.finish(run.ticket, !stopping, run.needs);
+        let process = self.rest(STORE_BACKOFF.wait(run.work.attempt, u32::MAX));
+        self.over(run, Over::Failed, process);
     }
 }
 

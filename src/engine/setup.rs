@@ -9,10 +9,9 @@ use crate::channel::port::Channel;
 use crate::config::plan::Plan;
 use crate::domain::brain::Brain;
 use crate::domain::ids::{BrainName, ChannelName, Conversation, Endpoint};
+use crate::domain::lanes::Needs;
 use crate::domain::privacy;
 use crate::provider::Provider;
-
-use super::lanes::Needs;
 
 /// One configuration, assembled: nothing in it is open yet.
 pub struct Setup {

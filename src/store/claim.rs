@@ -57,8 +57,12 @@ fn chat_of_word(word: &str) -> ChatKind {
     }
 }
 
-/// Sets rows that were in work to waiting; when the store opens, nobody works.
-pub(super) fn recover(connection: &Connection) -> rusqlite::Result<u64> {
+/// Sets rows that were in work to waiting, as the opening of a store does: nobody works then. Says
+/// how many.
+///
+/// # Errors
+/// SQLite's, when it cannot write.
+pub fn recover(connection: &Connection) -> rusqlite::Result<u64> {
     connection
         .execute(
             "UPDATE inbox SET state = 0 WHERE state <= 1 AND state = 1",

@@ -5,6 +5,7 @@ use rusqlite::OptionalExtension;
 
 use super::error::StoreError;
 use super::inbox;
+use super::journal;
 use super::outbox::{self, Address};
 use super::state::State;
 use super::turns::{self, Audience, NewTurn, TurnOutcome};
@@ -110,6 +111,7 @@ fn finish(tx: &Tx<'_>, row: i64, end: &Finish) -> rusqlite::Result<Finished> {
     };
     let answer = outgoing.as_ref().map(|outgoing| outgoing.row);
     inbox::close(tx, row, State::from(end.outcome), answer)?;
+    journal::end(tx, row)?;
     tx.count_inbox(-1);
     sweep::trim(tx)?;
     Ok(Finished::Closed {

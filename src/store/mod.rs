@@ -13,7 +13,9 @@ mod files;
 mod finish;
 mod ids;
 mod inbox;
+mod journal;
 mod lookup;
+mod notes;
 mod outbox;
 #[cfg(test)]
 mod query_plans;
@@ -36,12 +38,14 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-pub use claim::Work;
+pub use claim::{recover, Work};
 pub use error::StoreError;
 pub use files::Lock;
 pub use finish::{Finish, Finished, Reply};
 pub use inbox::{Accepted, Claim, Excuse};
+pub use journal::{AuditedCall, CallEnd, CallRecord, Rehearsed, Step};
 pub use lookup::{Answer, MessageState};
+pub use notes::{Listed, Notebook, Noted};
 pub use outbox::{Delivery, Queued};
 pub use schema::inspect;
 pub use state::State;
@@ -151,6 +155,7 @@ impl Store {
             StoreError::sqlite(path.as_deref().unwrap_or("".as_ref()), &error)
         };
         let recovered = claim::recover(&connection).map_err(named)?;
+        journal::recover(&connection).map_err(named)?;
         let pulse = Pulse {
             inbox_open: inbox::count_open(&connection).map_err(named)?,
             outbox_open: outbox::count_open(&connection).map_err(named)?,

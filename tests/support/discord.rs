@@ -26,6 +26,9 @@ pub const BOT: &str = "900000000000000001";
 /// The server in which people talk.
 pub const GUILD: &str = "800000000000000001";
 
+/// How long a request may be on its way on a busy machine.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
+
 /// A step of the gateway at which something may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
@@ -37,6 +40,8 @@ pub enum At {
     Resume,
     /// A heartbeat has come.
     Heartbeat,
+    /// An event has been said, as it happened.
+    Dispatch,
 }
 
 /// What is done there in place of what is due.
@@ -65,6 +70,8 @@ pub enum Fault {
     Html(u16),
     /// The end of the connection, without an answer.
     Close,
+    /// Nothing, for as long as the client stays: the connection is half open.
+    Hang,
     /// The request is done, its answer is lost.
     LoseAnswer,
     /// This in place of the answer.
@@ -89,6 +96,8 @@ pub struct Known {
     pub events: BTreeMap<u64, String>,
     /// Whether a Resume finds it.
     pub open: bool,
+    /// The last number that the client has said it has taken.
+    pub taken: u64,
 }
 
 type SocketScript = dyn Fn(At, usize) -> Option<Do> + Send + Sync;
@@ -125,11 +134,15 @@ pub struct World {
     /// Messages that each channel takes within a time; none: any number.
     bucket: Option<(usize, Duration)>,
     taken: BTreeMap<String, Vec<Instant>>,
-    /// Nothing on that route before that moment.
-    held: BTreeMap<String, Instant>,
+    /// Nothing on that route before that moment; since when.
+    held: BTreeMap<String, (Instant, Instant)>,
     refused: usize,
     flags: u64,
     expected: Vec<&'static str>,
+    /// Connections that are open.
+    open: usize,
+    /// The next identify is the first of a process, which cannot know of those before it.
+    pub newborn: bool,
     /// Whether a bot may make 50 requests a second and no more, as Discord has it.
     limit_all: bool,
     requests: VecDeque<Instant>,
@@ -153,6 +166,8 @@ pub struct Shared {
     tls: Option<Arc<ServerConfig>>,
     host: String,
     gateway: SocketAddr,
+    /// Where its gateway is said to be.
+    told: Mutex<SocketAddr>,
 }
 
 /// The peer; ends with its value, and fails the test by every rule that was broken.
@@ -208,6 +223,8 @@ impl Discord {
                 refused: 0,
                 flags: 1 << 19,
                 expected: Vec::new(),
+                open: 0,
+                newborn: true,
                 limit_all: false,
                 requests: VecDeque::new(),
                 handed: None,
@@ -223,6 +240,7 @@ impl Discord {
             tls,
             host: host.to_owned(),
             gateway,
+            told: Mutex::new(gateway),
         });
         let accepting = vec![
             accept(api_listener, &shared, |shared, stream, _| {
@@ -261,6 +279,16 @@ impl Discord {
     /// The address of its gateway.
     pub fn socket_url(&self) -> String {
         self.shared.socket_url("")
+    }
+
+    /// Where the HTTP API listens, and the gateway.
+    pub fn addrs(&self) -> (SocketAddr, SocketAddr) {
+        (self.api, self.shared.gateway)
+    }
+
+    /// From now on the gateway is said to be there.
+    pub fn tell_gateway(&self, addr: SocketAddr) {
+        *self.shared.told.lock().expect("told") = addr;
     }
 
     /// What it knows.
@@ -318,6 +346,22 @@ impl Discord {
     pub fn order(&self, order: Do) {
         self.world().order = Some(order);
         self.shared.happened();
+    }
+
+    /// The client was killed, or stopped: what it was told goes with it, its last requests are read
+    /// to their end, and nobody resumes its sessions.
+    pub fn client_gone(&self, most: Duration) {
+        self.wait_until("end of all connections", most, |world| {
+            (world.open == 0).then_some(())
+        });
+        let mut world = self.world();
+        world.held.clear();
+        world.taken.clear();
+        world.live = None;
+        world.newborn = true;
+        for session in world.sessions.values_mut() {
+            session.open = false;
+        }
     }
 
     /// Something happens; it is kept for the session, connected or not. Its sequence number.
@@ -548,7 +592,12 @@ fn accept(
                 }
             };
             let theirs = shared.clone();
-            thread::spawn(move || work(&theirs, stream, line));
+            theirs.world().open += 1;
+            thread::spawn(move || {
+                work(&theirs, stream, line);
+                theirs.world().open -= 1;
+                theirs.changed.notify_all();
+            });
         }
     })
 }
@@ -557,6 +606,7 @@ fn accept(
 enum Answer {
     Json(u16, String, Value),
     Html(u16),
+    Hang,
     End,
 }
 
@@ -576,6 +626,11 @@ impl World {
     /// When a sign of life was shown, and where.
     pub fn typed(&self) -> &[(Instant, String)] {
         &self.typed
+    }
+
+    /// How many requests of that route have come.
+    pub fn calls(&self, route: &str) -> usize {
+        self.calls.get(route).copied().unwrap_or(0)
     }
 
     /// Notes that a rule was broken.
@@ -601,7 +656,11 @@ impl Shared {
     /// The address of the gateway, or of its part for resuming.
     fn socket_url(&self, path: &str) -> String {
         let scheme = if self.tls.is_some() { "wss" } else { "ws" };
-        format!("{scheme}://{}:{}{path}", self.host, self.gateway.port())
+        let told = *self.told.lock().expect("told");
+        if told != self.gateway {
+            return format!("{scheme}://{told}{path}");
+        }
+        format!("{scheme}://{}:{}{path}", self.host, told.port())
     }
 
     /// What READY names as the address for resuming.
@@ -630,6 +689,11 @@ impl Shared {
                     String::new(),
                     "<html>no</html>".to_owned(),
                 ),
+                Answer::Hang => {
+                    // Ends when the client leaves, or the peer.
+                    let _ = io::copy(&mut reader, &mut io::sink());
+                    break;
+                }
                 Answer::End => break,
             };
             let length = match status {
@@ -693,6 +757,7 @@ impl Shared {
             Some(Fault::Limit(seconds, global)) => self.limit(&key, seconds, global),
             Some(Fault::Html(status)) => Answer::Html(status),
             Some(Fault::Close) => Answer::End,
+            Some(Fault::Hang) => Answer::Hang,
             Some(Fault::Json(value)) => good(value),
             Some(Fault::LoseAnswer) => {
                 let _ = self.honest(route, channel, &key, &body, at);
@@ -708,9 +773,10 @@ impl Shared {
 
     fn limit(&self, key: &str, seconds: f64, global: bool) -> Answer {
         let mut world = self.world();
-        let until = Instant::now() + Duration::from_secs_f64(seconds);
+        let now = Instant::now();
+        let until = now + Duration::from_secs_f64(seconds);
         let key = if global { "global" } else { key };
-        world.held.insert(key.to_owned(), until);
+        world.held.insert(key.to_owned(), (now, until));
         world.refused += 1;
         Answer::Json(
             429,
@@ -772,13 +838,20 @@ impl Shared {
             }
             world.requests.push_back(now);
         }
-        let ends = ["global", key].map(|key| world.held.get(key).copied());
-        let until = ends.into_iter().flatten().max()?;
+        let holds = ["global", key].map(|key| world.held.get(key).copied());
+        let (since, until) = holds
+            .into_iter()
+            .flatten()
+            .max_by_key(|(_, until)| *until)?;
         let left = until.saturating_duration_since(now);
         if left.is_zero() {
             return None;
         }
-        world.note(format!("{key}: asked {left:?} before its time"));
+        // What was on its way when a limit for everything was told could not know of it.
+        let own = world.held.get(key).is_some_and(|(_, own)| *own == until);
+        if own || now.duration_since(since) > ON_ITS_WAY {
+            world.note(format!("{key}: asked {left:?} before its time"));
+        }
         drop(world);
         Some(self.limit(key, left.as_secs_f64(), false))
     }
@@ -830,7 +903,7 @@ impl Shared {
             taken.push(now);
             let left = most - taken.len();
             if left == 0 {
-                world.held.insert(key.to_owned(), now + reset);
+                world.held.insert(key.to_owned(), (now, now + reset));
             }
             fields = format!(
                 "X-RateLimit-Bucket: b1\r\nX-RateLimit-Limit: {most}\r\nX-RateLimit-Remaining: {left}\r\nX-RateLimit-Reset-After: {:.3}\r\n",

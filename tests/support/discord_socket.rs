@@ -157,7 +157,15 @@ impl Line<'_> {
             if let Some(order) = order {
                 return self.perform(order);
             }
-            self.say_news();
+            while let Some(text) = self.next_news() {
+                self.say(&text);
+                if !self.step(At::Dispatch, |_| ()) {
+                    return false;
+                }
+                if self.hung {
+                    return true;
+                }
+            }
         }
         if self.session.is_some() && self.beat.elapsed() > self.interval + LATE {
             let mut world = self.shared.world();
@@ -298,9 +306,20 @@ impl Line<'_> {
             _ => {}
         }
         self.shared.world().beats += 1;
+        self.taken(seq.as_u64());
         self.step(At::Heartbeat, |line| {
             line.say(&json!({"op": 11}).to_string())
         })
+    }
+
+    /// The client has told how far it has taken what was said.
+    fn taken(&self, seq: Option<u64>) {
+        let mut world = self.shared.world();
+        let known = self.session.as_ref().map(|(id, _)| id);
+        let known = known.and_then(|id| world.sessions.get_mut(id));
+        if let (Some(known), Some(seq)) = (known, seq) {
+            known.taken = known.taken.max(seq);
+        }
     }
 
     /// Whether the greeting is one that this connection may have.
@@ -339,9 +358,10 @@ impl Line<'_> {
             let last = world.identifies.last().copied();
             let too_soon =
                 last.is_some_and(|last| now.duration_since(last) < Duration::from_millis(4900));
-            if too_soon {
+            if too_soon && !world.newborn {
                 world.note("two identifies within five seconds");
             }
+            world.newborn = false;
             world.identifies.push(now);
             world.starts_left = world.starts_left.saturating_sub(1);
             too_soon
@@ -399,7 +419,10 @@ impl Line<'_> {
             Some(_) => {
                 line.shared.world().resumes.push(seq);
                 line.session = Some((id.clone(), seq));
-                line.say_news();
+                line.taken(Some(seq));
+                while let Some(text) = line.next_news() {
+                    line.say(&text);
+                }
                 let done = json!({"t": "RESUMED", "s": Value::Null, "op": 0, "d": {}});
                 line.say(&done.to_string());
                 line.live(id);
@@ -408,25 +431,17 @@ impl Line<'_> {
         self.step(At::Resume, due)
     }
 
-    /// Says what has happened since.
-    fn say_news(&mut self) {
-        let Some((id, last)) = self.session.clone() else {
-            return;
-        };
-        let news: Vec<(u64, String)> = {
-            let world = self.shared.world();
-            let Some(session) = world.sessions.get(&id) else {
-                return;
-            };
-            let news = session.events.range(last + 1..);
-            news.map(|(seq, text)| (*seq, text.clone())).collect()
-        };
-        for (seq, text) in news {
-            if text.contains("MESSAGE_CREATE") && !text.contains("\"bot\":true") {
-                self.shared.world().handed = Some(Instant::now());
-            }
-            self.say(&text);
-            self.session = Some((id.clone(), seq));
+    /// What happened next, to be said now.
+    fn next_news(&mut self) -> Option<String> {
+        let (id, last) = self.session.as_mut()?;
+        let mut world = self.shared.world();
+        let mut news = world.sessions.get(id)?.events.range(*last + 1..);
+        let (seq, text) = news.next()?;
+        *last = *seq;
+        let text = text.clone();
+        if text.contains("MESSAGE_CREATE") && !text.contains("\"bot\":true") {
+            world.handed = Some(Instant::now());
         }
+        Some(text)
     }
 }

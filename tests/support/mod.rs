@@ -15,6 +15,7 @@ pub mod load;
 pub mod model;
 pub mod netns;
 pub mod raw_http;
+pub mod relay;
 pub mod rig;
 pub mod scripted;
 pub mod sink;

@@ -87,6 +87,9 @@ pub struct Sent {
     pub reply_to: Option<i64>,
     /// Whether it had markup.
     pub html: Option<String>,
+    /// Whether its confirmation was kept from the client.
+    pub lost: bool,
+    id: i64,
 }
 
 type Script = dyn Fn(&str, usize, &Value) -> Option<Fault> + Send + Sync;
@@ -106,6 +109,8 @@ struct World {
     /// No call of that method (and chat) before that moment.
     held: BTreeMap<(String, Option<i64>), Instant>,
     expected: Vec<&'static str>,
+    /// Connections that are open.
+    open: usize,
     /// The limits of chats and of the whole bot; none: any number of messages.
     flood: Option<Flood>,
     refused: usize,
@@ -315,6 +320,15 @@ impl Telegram {
         });
     }
 
+    /// The client was killed, or stopped: what it was told goes with it, and its last requests are
+    /// read to their end.
+    pub fn client_gone(&self, most: Duration) {
+        self.wait_until("end of all connections", most, |world| {
+            (world.open == 0).then_some(())
+        });
+        self.world().held.clear();
+    }
+
     /// Waits until every update is acknowledged.
     pub fn wait_for_acknowledged(&self, most: Duration) {
         self.wait_until("acknowledgements", most, |world| {
@@ -393,6 +407,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             shared.streams.lock().expect("streams").push(copy);
         }
         let theirs = shared.clone();
+        theirs.world().open += 1;
         thread::Builder::new()
             .name("telegram-conn".into())
             .stack_size(512 * 1024)
@@ -403,6 +418,9 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
                 if world.polling == Some(connection) {
                     world.polling = None;
                 }
+                world.open -= 1;
+                drop(world);
+                theirs.changed.notify_all();
             })
             .expect("start a connection thread");
     }
@@ -554,7 +572,12 @@ impl Shared {
             }
             Some(Fault::Close) => Answer::End,
             Some(Fault::LoseAnswer) => {
-                let _ = self.honest(method, params, caller);
+                if let Answer::Json(_, body) = self.honest(method, params, caller) {
+                    let id = body["result"]["message_id"].as_i64();
+                    let mut world = self.world();
+                    let lost = world.sent.iter_mut().find(|sent| Some(sent.id) == id);
+                    lost.into_iter().for_each(|sent| sent.lost = true);
+                }
                 Answer::End
             }
             Some(Fault::Hang) => {
@@ -759,6 +782,8 @@ impl Shared {
             text: seen.clone(),
             reply_to: params["reply_parameters"]["message_id"].as_i64(),
             html: html.map(|_| text.to_owned()),
+            lost: false,
+            id,
         };
         if let Some(follower) = world.followers.get(&chat) {
             // A follower that has left is no fault.

@@ -15,7 +15,7 @@ const HELD_MOST: Duration = Duration::from_secs(24 * 3600);
 
 /// What is asked of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Route {
+pub enum Route {
     /// `POST /channels/ID/messages`.
     Messages,
     /// `POST /channels/ID/typing`.
@@ -24,7 +24,7 @@ pub(super) enum Route {
 
 /// What is known of the limits.
 #[derive(Clone, Debug)]
-pub(super) struct Buckets {
+pub struct Buckets {
     held: BTreeMap<(Route, u64), Instant>,
     most: usize,
     a_second: usize,
@@ -35,7 +35,7 @@ pub(super) struct Buckets {
 impl Buckets {
     /// Nothing is known yet; of at most `most` channels something will be. Over all, `a_second`
     /// requests go within a second.
-    pub(super) fn new(most: usize, a_second: usize) -> Buckets {
+    pub fn new(most: usize, a_second: usize) -> Buckets {
         Buckets {
             held: BTreeMap::new(),
             most: most.max(1),
@@ -49,7 +49,7 @@ impl Buckets {
     ///
     /// # Errors
     /// The wait and the held.
-    pub(super) fn take(
+    pub fn take(
         &mut self,
         route: Route,
         channel: u64,
@@ -75,7 +75,7 @@ impl Buckets {
     }
 
     /// An answer says that nothing more is left on a route until `after` has passed.
-    pub(super) fn spent(&mut self, route: Route, channel: u64, after: Duration, now: Instant) {
+    pub fn spent(&mut self, route: Route, channel: u64, after: Duration, now: Instant) {
         self.room(now);
         let until = now + after.min(HELD_MOST);
         let known = self.held.entry((route, channel)).or_insert(until);
@@ -83,14 +83,7 @@ impl Buckets {
     }
 
     /// A request was refused, to be made again after `wait`.
-    pub(super) fn limited(
-        &mut self,
-        route: Route,
-        channel: u64,
-        who: Held,
-        wait: Duration,
-        now: Instant,
-    ) {
+    pub fn limited(&mut self, route: Route, channel: u64, who: Held, wait: Duration, now: Instant) {
         match who {
             Held::Conversation => self.spent(route, channel, wait, now),
             Held::Channel => {

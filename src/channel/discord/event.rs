@@ -21,14 +21,16 @@ const CUT: &str = " […]";
 
 /// The bot itself, as READY tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Me {
+pub struct Me {
+    /// Its id.
     pub id: String,
+    /// Its name.
     pub name: String,
 }
 
 impl Me {
     /// The bot in a user object; none where that is no user.
-    pub(super) fn of(user: &Value) -> Option<Me> {
+    pub fn of(user: &Value) -> Option<Me> {
         Some(Me {
             id: snowflake(&user["id"])?.to_owned(),
             name: prefix(user["username"].as_str().unwrap_or_default(), NAME_BYTES).to_owned(),
@@ -43,9 +45,12 @@ impl Me {
 
 /// Who may talk, and what counts as talking to the bot.
 #[derive(Clone, Debug)]
-pub(super) struct Rules {
+pub struct Rules {
+    /// The channel.
     pub channel: ChannelName,
+    /// Who may talk, by id; none is everybody.
     pub allow_from: Option<Vec<String>>,
+    /// What is answered where several people are.
     pub respond: Respond,
     /// Words that are commands here, each with its slash.
     pub commands: Vec<String>,
@@ -55,12 +60,14 @@ pub(super) struct Rules {
 
 /// What an event is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Seen {
+pub enum Seen {
     /// A message for the engine.
     Message(Box<Inbound>),
     /// Nothing for the engine; nothing of it is kept. The sender is told where `allow_from` decided.
     Passed {
+        /// Why.
         reason: Ignored,
+        /// Whose it is, where `allow_from` decided.
         sender: Option<String>,
     },
     /// A message whose text Discord keeps back: Message Content Intent is off.
@@ -75,12 +82,12 @@ fn snowflake(value: &Value) -> Option<&str> {
 }
 
 /// Whether a text can be an id of Discord's: an unsigned number of 64 bits.
-pub(super) fn is_snowflake(text: &str) -> bool {
+pub fn is_snowflake(text: &str) -> bool {
     (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Reads an event.
-pub(super) fn read(name: &str, data: &Value, me: &Me, rules: &Rules) -> Seen {
+pub fn read(name: &str, data: &Value, me: &Me, rules: &Rules) -> Seen {
     match name {
         "MESSAGE_CREATE" => message(data, me, rules),
         // Discord sends updates for previews of links too; only people's edits have a time.

@@ -2,13 +2,13 @@
 //! over the HTTP API, signs of life by `typing:discord`. Never acknowledges an event before it is
 //! stored, and never lets an answer ring anybody's bell.
 
-mod buckets;
-mod event;
+pub mod buckets;
+pub mod event;
 mod gateway;
 mod look;
 mod render;
 mod rest;
-mod session;
+pub mod session;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

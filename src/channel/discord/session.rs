@@ -53,7 +53,7 @@ const SAID_KEPT: usize = 70;
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub enum Step {
     /// Ask for the address and the budget (`GET /gateway/bot`).
     Ask,
     /// Open a socket there.
@@ -76,18 +76,23 @@ pub(super) enum Step {
 
 /// What we say.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Say {
+pub enum Say {
     /// A sign of life, with the last sequence number that is taken.
     Heartbeat(Option<u64>),
     /// The beginning of a new session.
     Identify,
     /// The continuation of one.
-    Resume { session: String, seq: u64 },
+    Resume {
+        /// Its id.
+        session: String,
+        /// The last sequence number that is taken.
+        seq: u64,
+    },
 }
 
 impl Say {
     /// As it goes over the wire, with the token where it belongs.
-    pub(super) fn text(&self, token: &str) -> String {
+    pub fn text(&self, token: &str) -> String {
         match self {
             Say::Heartbeat(seq) => json!({ "op": 1, "d": seq }),
             Say::Identify => json!({ "op": 2, "d": {
@@ -105,7 +110,7 @@ impl Say {
 
 /// Something that happened on Discord.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Event {
+pub struct Event {
     /// Its sequence number.
     pub seq: Option<u64>,
     /// Its name, `MESSAGE_CREATE`.
@@ -116,15 +121,18 @@ pub(super) struct Event {
 
 /// The budget of identifies (`session_start_limit`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Starts {
+pub struct Starts {
+    /// Identifies of a whole budget.
     pub total: u64,
+    /// Those that are left.
     pub remaining: u64,
+    /// When the budget is full again.
     pub reset_after: Duration,
 }
 
 /// What came of a step, or by itself.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Came {
+pub enum Came {
     /// The address and the budget.
     Address(Address, Starts),
     /// Discord does not take the token.
@@ -147,7 +155,7 @@ pub(super) enum Came {
 
 /// One thing that the gateway says.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Payload {
+pub struct Payload {
     op: u64,
     data: Value,
     seq: Option<u64>,
@@ -156,7 +164,7 @@ pub(super) struct Payload {
 
 impl Payload {
     /// Reads one; none where it is no payload, or too much of one.
-    pub(super) fn read(text: &str) -> Option<Payload> {
+    pub fn read(text: &str) -> Option<Payload> {
         let mut value = json::bounded(text.as_bytes(), PAYLOAD_VALUES)?;
         Some(Payload {
             op: value["op"].as_u64()?,
@@ -169,7 +177,7 @@ impl Payload {
 
 /// The state machine.
 #[derive(Clone, Debug)]
-pub(super) struct Session {
+pub struct Session {
     phase: Phase,
     /// What is to be done before anything else.
     due: VecDeque<Step>,
@@ -238,7 +246,7 @@ struct Beat {
 
 impl Session {
     /// One that begins at `now`.
-    pub(super) fn new(limits: &Limits, now: Instant) -> Session {
+    pub fn new(limits: &Limits, now: Instant) -> Session {
         Session {
             phase: Phase::Rest {
                 until: now,
@@ -258,12 +266,12 @@ impl Session {
     }
 
     /// The bot itself, once READY has told.
-    pub(super) fn me(&self) -> Option<&Me> {
+    pub fn me(&self) -> Option<&Me> {
         self.me.as_ref()
     }
 
     /// What to do now.
-    pub(super) fn step(&mut self, now: Instant) -> Step {
+    pub fn step(&mut self, now: Instant) -> Step {
         if let Some(step) = self.due.pop_front() {
             return step;
         }
@@ -287,7 +295,7 @@ impl Session {
     }
 
     /// Something came. `random` is uniform over the whole range.
-    pub(super) fn came(&mut self, came: Came, now: Instant, random: u32) {
+    pub fn came(&mut self, came: Came, now: Instant, random: u32) {
         if matches!(self.phase, Phase::Over) {
             return;
         }

@@ -54,20 +54,26 @@ pub(super) struct Call<'a> {
 
 /// Why a call brought nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub enum Failure {
     /// No answer.
     Net(HttpError),
     /// An answer that is not Telegram's, such as a proxy's page.
-    Odd { status: u16 },
+    Odd {
+        /// Its HTTP status.
+        status: u16,
+    },
     /// Telegram's yes, but larger than allowed, or no JSON that can be held; how it begins.
-    Unreadable { beginning: Vec<u8> },
+    Unreadable {
+        /// Its first bytes.
+        beginning: Vec<u8>,
+    },
     /// Telegram says no.
     Refused(Refused),
 }
 
 /// How Telegram says no.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Refused {
+pub struct Refused {
     /// Its `error_code`, mostly an HTTP status.
     pub code: i64,
     /// Its `description`, cut, without control characters.

@@ -29,7 +29,7 @@ const TOGETHER: Duration = Duration::from_secs(3);
 
 /// What is known of the limits.
 #[derive(Clone, Debug)]
-pub(super) struct Flood {
+pub struct Flood {
     chats: BTreeMap<i64, Chat>,
     most: usize,
     held_until: Option<Instant>,
@@ -50,7 +50,7 @@ struct Chat {
 
 impl Flood {
     /// Nothing is known yet; of at most `most` chats something will be.
-    pub(super) fn new(most: usize) -> Flood {
+    pub fn new(most: usize) -> Flood {
         Flood {
             chats: BTreeMap::new(),
             most: most.max(1),
@@ -62,7 +62,8 @@ impl Flood {
     }
 
     /// How long nothing may be sent to a chat; none where it may now.
-    pub(super) fn wait(&self, chat: i64, now: Instant) -> Option<Duration> {
+    #[cfg(test)]
+    fn wait(&self, chat: i64, now: Instant) -> Option<Duration> {
         let own = self.chats.get(&chat).and_then(|chat| chat.held_until);
         left(own.max(self.held_until), now)
     }
@@ -71,7 +72,7 @@ impl Flood {
     ///
     /// # Errors
     /// The wait and the held.
-    pub(super) fn take(&mut self, chat: i64, now: Instant) -> Result<(), (Duration, Held)> {
+    pub fn take(&mut self, chat: i64, now: Instant) -> Result<(), (Duration, Held)> {
         if let Some(known) = self.chats.get_mut(&chat) {
             let next = known.next(chat, now);
             if let Some(wait) = left(next.max(known.held_until), now) {
@@ -101,7 +102,7 @@ impl Flood {
     }
 
     /// A message was sent to a chat.
-    pub(super) fn sent(&mut self, chat: i64, now: Instant) {
+    pub fn sent(&mut self, chat: i64, now: Instant) {
         self.room(chat, now);
         let known = self.chats.entry(chat).or_default();
         if known.sent.len() == GROUP_A_MINUTE {
@@ -111,7 +112,7 @@ impl Flood {
     }
 
     /// A message to a chat was refused, to be tried again after `wait`: who is held?
-    pub(super) fn limited(&mut self, chat: i64, now: Instant, wait: Duration) -> Held {
+    pub fn limited(&mut self, chat: i64, now: Instant, wait: Duration) -> Held {
         self.room(chat, now);
         let until = now.checked_add(wait);
         let known = self.chats.entry(chat).or_default();

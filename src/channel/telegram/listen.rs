@@ -11,12 +11,13 @@ use serde_json::{json, Value};
 
 use crate::base::random;
 use crate::channel::port::{Intake, Refusal};
-use crate::domain::cursor::{Cursor, Reached};
+use crate::domain::cursor::Cursor;
 use crate::domain::message::Inbound;
 use crate::watch::board::ChannelState;
 use crate::watch::{Fault, Ignored};
 
 use super::api::{Call, Failure, Line};
+use super::offset::Offset;
 use super::poll::{method, Came, Poller, Step};
 use super::update::{self, Me, Seen};
 use super::Shared;
@@ -30,7 +31,7 @@ pub(super) struct Listener {
     intake: Arc<dyn Intake>,
     poller: Poller,
     me: Option<Me>,
-    reached: Option<Reached>,
+    offset: Offset,
     state: Option<ChannelState>,
     paused: bool,
     strangers: BTreeMap<String, Instant>,
@@ -43,7 +44,7 @@ impl Listener {
             shared,
             intake,
             me: None,
-            reached: None,
+            offset: Offset::default(),
             state: None,
             paused: false,
             strangers: BTreeMap::new(),
@@ -116,7 +117,7 @@ impl Listener {
             .intake
             .cursor(&self.shared.parts.name, &me.id.to_string())
         {
-            Ok(reached) => self.reached = reached,
+            Ok(reached) => self.offset = Offset::new(reached),
             Err(_) => return Came::NoRoom,
         }
         log::info!(channel = self.shared.parts.name.as_str(), bot = me.username.as_str(); "bot known");
@@ -152,8 +153,8 @@ impl Listener {
             "allowed_updates": ["message", "edited_message"],
         });
         let now = self.shared.parts.clock.unix();
-        if let Some(position) = self.reached.and_then(|reached| reached.usable(now)) {
-            params["offset"] = json!(position.saturating_add(1));
+        if let Some(first) = self.offset.ask_from(now) {
+            params["offset"] = json!(first);
         }
         let asked = self.shared.parts.clock.now();
         match self.call_within(&params, within) {
@@ -180,7 +181,6 @@ impl Listener {
 
     /// Hands in what came, in order; stops before the first that cannot be taken.
     fn take_all(&mut self, updates: &[Value]) -> Came {
-        let mut passed = None;
         let mut numbered = 0;
         for update in updates {
             let Some(position) = update::number(update) else {
@@ -190,23 +190,22 @@ impl Listener {
             match self.read(update) {
                 Seen::Message(inbound) => {
                     if let Err(refusal) = self.accept(*inbound, position) {
-                        self.advance(passed);
+                        self.advance();
                         self.pause(refusal);
                         return Came::NoRoom;
                     }
-                    passed = None;
                 }
                 Seen::Passed { reason, sender } => {
                     self.pass(reason, sender);
-                    passed = Some(position);
+                    self.offset.passed(position);
                 }
                 Seen::Moved { from, to } => {
                     self.shared.moved(from, to);
-                    passed = Some(position);
+                    self.offset.passed(position);
                 }
             }
         }
-        self.advance(passed);
+        self.advance();
         self.paused = false;
         if numbered == 0 && !updates.is_empty() {
             // Nothing of it can be acknowledged: it would come again at once.
@@ -240,19 +239,15 @@ impl Listener {
     fn accept(&mut self, inbound: Inbound, position: i64) -> Result<(), Refusal> {
         let cursor = self.cursor(position).ok_or(Refusal::Store)?;
         self.intake.accept_at(inbound, &cursor)?;
-        self.reach(position);
+        self.offset.stored(position, self.shared.parts.clock.unix());
         Ok(())
     }
 
-    fn reach(&mut self, position: i64) {
-        let at = self.shared.parts.clock.unix();
-        self.reached = Some(Reached { position, at });
-    }
-
-    fn advance(&mut self, position: Option<i64>) {
+    /// Moves the store's cursor past what was passed over.
+    fn advance(&mut self) {
+        let position = self.offset.paused(self.shared.parts.clock.unix());
         if let Some(cursor) = position.and_then(|position| self.cursor(position)) {
             self.intake.advance(&self.shared.parts.name, &cursor);
-            self.reach(cursor.position);
         }
     }
 
@@ -264,7 +259,8 @@ impl Listener {
         if let Some(position) = first_number(beginning) {
             log::warn!(channel = self.shared.parts.name.as_str(), update = position; "an update that cannot be read is passed over");
             self.pass(Ignored::Kind, None);
-            self.advance(Some(position));
+            self.offset.passed(position);
+            self.advance();
         }
     }
 

@@ -3,13 +3,14 @@
 //! never shows the token, which stands in the path of each call.
 
 mod api;
-mod flood;
+pub mod flood;
 mod listen;
 mod look;
+pub mod offset;
 mod place;
-mod poll;
+pub mod poll;
 mod render;
-mod update;
+pub mod update;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -32,13 +33,14 @@ use crate::watch::Watch;
 
 use super::port::{Channel, Intake, SendFailure, StartError, Working};
 use super::typing::Typing;
-use api::{Api, Call, Failure, Line, Refused};
+use api::{Api, Call, Line};
 use flood::Flood;
 use listen::Listener;
 use place::{Answerable, Place};
 use render::Part;
 use update::Rules;
 
+pub use api::{Failure, Refused};
 pub use look::look;
 
 /// The stack of the threads: TLS and JSON of a bounded depth.

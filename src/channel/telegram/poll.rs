@@ -19,7 +19,7 @@ const BATCH: u32 = 100;
 
 /// One thing that the thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
     /// `getMe`: whose token is it?
     Greet,
     /// `deleteWebhook`: where one is set, polls are refused.
@@ -34,7 +34,7 @@ pub(super) enum Step {
 
 /// How a step went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub enum Came {
     /// As it should; of updates, all are taken.
     Done,
     /// No update, and long before the wait for one was over: whoever answers does not wait.
@@ -47,7 +47,7 @@ pub(super) enum Came {
 
 /// What follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub struct Verdict {
     /// The wait before the next step; none where there is no next step.
     pub wait: Option<Duration>,
     /// The state from now on and why, where it can be told anew.
@@ -56,7 +56,7 @@ pub(super) struct Verdict {
 
 /// Where polling stands.
 #[derive(Clone, Debug)]
-pub(super) struct Poller {
+pub struct Poller {
     step: Step,
     failures: u32,
     batch: u32,
@@ -66,7 +66,7 @@ pub(super) struct Poller {
 
 impl Poller {
     /// At the beginning.
-    pub(super) fn new(limits: &Limits) -> Poller {
+    pub fn new(limits: &Limits) -> Poller {
         Poller {
             step: Step::Greet,
             failures: 0,
@@ -80,27 +80,27 @@ impl Poller {
     }
 
     /// The next step.
-    pub(super) fn step(&self) -> Step {
+    pub fn step(&self) -> Step {
         self.step
     }
 
     /// Whether the last step failed, so that the next one needs a connection of its own.
-    pub(super) fn shaken(&self) -> bool {
+    pub fn shaken(&self) -> bool {
         self.failures > 0
     }
 
     /// Updates to ask for at once.
-    pub(super) fn batch(&self) -> u32 {
+    pub fn batch(&self) -> u32 {
         self.batch
     }
 
     /// Whether one update alone is too large to be read, and has to be stepped over.
-    pub(super) fn stuck(&self, failure: &Failure) -> bool {
+    pub fn stuck(&self, failure: &Failure) -> bool {
         self.batch == 1 && matches!(failure, Failure::Unreadable { .. })
     }
 
     /// Decides what follows. `random` is uniform over all of `u32`.
-    pub(super) fn after(&mut self, came: &Came, random: u32) -> Verdict {
+    pub fn after(&mut self, came: &Came, random: u32) -> Verdict {
         match came {
             Came::Done => self.done(),
             Came::TooEarly => Verdict {
@@ -176,7 +176,7 @@ impl Poller {
 }
 
 /// The method of a step.
-pub(super) fn method(step: Step) -> &'static str {
+pub fn method(step: Step) -> &'static str {
     match step {
         Step::Greet => "getMe",
         Step::Unhook => "deleteWebhook",

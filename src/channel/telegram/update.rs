@@ -43,14 +43,16 @@ const ATTACHMENTS: [&str; 18] = [
 
 /// The bot itself, as `getMe` tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Me {
+pub struct Me {
+    /// Its id.
     pub id: i64,
+    /// Its name, without the `@`.
     pub username: String,
 }
 
 impl Me {
     /// The bot in the answer of `getMe`; none where that is no bot.
-    pub(super) fn of(answer: &Value) -> Option<Me> {
+    pub fn of(answer: &Value) -> Option<Me> {
         Some(Me {
             id: answer["id"].as_i64()?,
             username: answer["username"].as_str().unwrap_or_default().to_owned(),
@@ -64,9 +66,12 @@ impl Me {
 
 /// Who may talk, and what counts as talking to the bot.
 #[derive(Clone, Debug)]
-pub(super) struct Rules {
+pub struct Rules {
+    /// The channel.
     pub channel: ChannelName,
+    /// Who may talk, by id; none is everybody.
     pub allow_from: Option<Vec<String>>,
+    /// What is answered where several people are.
     pub respond: Respond,
     /// Words that are commands here, each with its slash.
     pub commands: Vec<String>,
@@ -76,26 +81,33 @@ pub(super) struct Rules {
 
 /// What an update is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Seen {
+pub enum Seen {
     /// A message for the engine.
     Message(Box<Inbound>),
     /// Nothing for the engine; nothing of it is kept. The sender is told where `allow_from` or
     /// nobody else decided.
     Passed {
+        /// Why.
         reason: Ignored,
+        /// Whose it is, where `allow_from` decided.
         sender: Option<String>,
     },
     /// A group has become a supergroup under another id.
-    Moved { from: i64, to: i64 },
+    Moved {
+        /// The old id.
+        from: i64,
+        /// The new one.
+        to: i64,
+    },
 }
 
 /// The number of an update.
-pub(super) fn number(update: &Value) -> Option<i64> {
+pub fn number(update: &Value) -> Option<i64> {
     update["update_id"].as_i64()
 }
 
 /// Reads an update.
-pub(super) fn read(update: &Value, me: &Me, rules: &Rules) -> Seen {
+pub fn read(update: &Value, me: &Me, rules: &Rules) -> Seen {
     let message = &update["message"];
     if !message.is_object() {
         let edited = update["edited_message"].is_object();
