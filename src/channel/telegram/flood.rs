@@ -62,8 +62,7 @@ impl Flood {
     }
 
     /// How long nothing may be sent to a chat; none where it may now.
-    #[cfg(test)]
-    fn wait(&self, chat: i64, now: Instant) -> Option<Duration> {
+    pub(super) fn wait(&self, chat: i64, now: Instant) -> Option<Duration> {
         let own = self.chats.get(&chat).and_then(|chat| chat.held_until);
         left(own.max(self.held_until), now)
     }
