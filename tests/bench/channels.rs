@@ -1,6 +1,5 @@
 //! The rows of Telegram and Discord: the release binary between a peer on loopback and the model.
 
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use crate::figures::{percentile, Bound, Table};
 use crate::scripted::{echo, Model};
 use crate::sink::Sink;
 use crate::unit::Unit;
-use crate::{least, process, Size, BINARY, FOLDER};
+use crate::{least, process, Size, BINARY};
 
 /// Chats that are talked in at once.
 const CHATS: u32 = 16;
@@ -33,14 +32,9 @@ pub fn rows(table: &mut Table, size: &Size) {
 
 /// A site in which the brain is spoken to on a platform.
 fn site(binary: &str, model: &Model, peers: &[&Peer]) -> Site {
-    let mut site = Site::new(
-        binary,
-        Path::new(FOLDER),
-        &model.url(),
-        "http://127.0.0.1:9/",
-    );
+    let mut site = crate::site(model, "http://127.0.0.1:9/");
+    site.binary(binary);
     site.model()["parallel"] = json!(16);
-    site.env.push(("MALLOC_ARENA_MAX".into(), "1".into()));
     for peer in peers {
         peer.join(&mut site);
     }

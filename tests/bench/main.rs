@@ -155,10 +155,14 @@ fn binary(table: &mut Table) {
     }
 }
 
-/// A daemon as the systemd unit starts it: with one memory arena.
-fn site(model: &Model, sink: &Sink) -> Site {
-    let mut site = Site::new(BINARY, Path::new(FOLDER), &model.url(), &sink.url());
-    site.env.push(("MALLOC_ARENA_MAX".into(), "1".into()));
+/// A daemon as the systemd unit starts it: with its settings of the allocator.
+fn site(model: &Model, sink_url: &str) -> Site {
+    let mut site = Site::new(BINARY, Path::new(FOLDER), &model.url(), sink_url);
+    let lines = include_str!("../../contrib/systemd/korvun.service").lines();
+    let set = lines.filter_map(|line| line.strip_prefix("Environment=")?.split_once('='));
+    for (name, value) in set.filter(|(name, _)| *name != "XDG_CONFIG_HOME") {
+        site.env.push((name.to_owned(), value.into()));
+    }
     site
 }
 
@@ -168,7 +172,7 @@ fn idle(table: &mut Table, size: &Size) {
     let (model, sink) = (Model::echo(), Sink::start());
     // Speaks no TLS: the daemon loads its roots, greets, and finds the door shut.
     let mute = Server::start("127.0.0.1:0", |_| Reply::Close);
-    let mut site = site(&model, &sink);
+    let mut site = site(&model, &sink.url());
     site.env.push(("SSL_CERT_FILE".into(), roots().into()));
     site.env
         .push(("T_KEY".into(), "a-key-of-the-bench-0123456789".into()));
@@ -248,7 +252,7 @@ fn speed(table: &mut Table, size: &Size) {
         Bound::Told,
     );
 
-    let mut site = site(&model, &sink);
+    let mut site = site(&model, &sink.url());
     site.model()["parallel"] = json!(16);
     let mut daemon = site.start();
     let mut unit = Unit::new(site.path());
