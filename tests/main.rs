@@ -24,6 +24,7 @@ mod secrets;
 mod shield;
 mod simulation;
 mod soak;
+mod skills;
 mod store;
 mod support;
 mod telegram;

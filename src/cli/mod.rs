@@ -19,6 +19,7 @@ use crate::base::secret::Redactor;
 use crate::base::text::printable;
 use crate::config::missing::missing;
 use crate::config::secrets::Sources;
+use crate::config::skills;
 use crate::daemon::load::catalogue;
 use crate::daemon::preflight::{self, Preflight};
 use crate::domain::limits::Limits;
@@ -108,8 +109,15 @@ fn config_check(typed: &command::Check, style: Style) -> Exit {
     let catalogue = catalogue();
     let redactor = Redactor::new();
     let (mut problems, tried) = match check::look(&file, typed.env_file.as_deref(), &catalogue) {
-        Ok(checked) => {
-            let tried = match (&checked.plan, typed.reach) {
+        Ok(mut checked) => {
+            let mut tried = Vec::new();
+            if let Some(plan) = &checked.plan {
+                let (found, odd) = skills::of_plan(plan, &checked.places, &Limits::default());
+                tried = check::skills(&found);
+                checked.problems.extend(odd);
+                checked.problems.sort_by_key(|odd| (odd.line, odd.column));
+            }
+            tried.extend(match (&checked.plan, typed.reach) {
                 (Some(plan), Reach::Preflight) => preflight::run(&Preflight {
                     plan,
                     places: &checked.places,
@@ -130,7 +138,7 @@ fn config_check(typed: &command::Check, style: Style) -> Exit {
                     Vec::new()
                 }
                 (None, _) => Vec::new(),
-            };
+            });
             (checked.problems, tried)
         }
         Err(problem) => (vec![problem], Vec::new()),

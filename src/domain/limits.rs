@@ -133,6 +133,16 @@ pub struct Limits {
     /// Strangers that are remembered for that: a log line for each further one costs more than this.
     pub strangers_known: usize,
 
+    // Skills
+    /// Bytes of one `SKILL.md` (contract 6).
+    pub skill_bytes: usize,
+    /// Skills of one folder: their names and descriptions alone would fill a small model's context.
+    pub skills: usize,
+    /// Entries of one folder of skills that are looked at: a mistaken path may lead to a huge folder.
+    pub skill_entries: usize,
+    /// Bytes of all `SKILL.md` of one folder: read at start on a slow card.
+    pub skills_bytes: usize,
+
     // Preflight
     /// How long all model servers together may take to tell of their models: a person waits.
     pub preflight: Duration,
@@ -240,6 +250,10 @@ impl Default for Limits {
             chats_known: 1024,
             stranger_again: hours(1),
             strangers_known: 256,
+            skill_bytes: 64 * 1024,
+            skills: 100,
+            skill_entries: 1000,
+            skills_bytes: 2 * mib,
             preflight: seconds(15),
             preflight_threads: 8,
             front_connections: 64,

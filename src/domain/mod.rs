@@ -13,6 +13,7 @@ pub mod delivery;
 #[cfg(test)]
 mod dice;
 pub mod excuse;
+pub mod frontmatter;
 pub mod gate;
 pub mod fraction;
 pub mod hosts;
@@ -33,6 +34,7 @@ pub mod reasoning;
 pub mod reduce;
 pub mod run;
 pub mod schedule;
+pub mod skill;
 pub mod split;
 pub mod told;
 pub mod url;
