@@ -29,6 +29,7 @@ mod shield;
 mod simulation;
 mod skills;
 mod soak;
+mod skills;
 mod store;
 mod support;
 mod telegram;
