@@ -29,7 +29,6 @@ mod shield;
 mod simulation;
 mod skills;
 mod soak;
-mod skills;
 mod store;
 mod support;
 mod telegram;
