@@ -2,12 +2,14 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod admin;
+mod chat;
 mod cli;
 mod config;
 mod dependencies;
 mod discord;
 mod documents;
 mod durability;
+mod explain;
 mod floors;
 mod front;
 mod install;
@@ -18,16 +20,18 @@ mod oracle;
 mod preflight;
 mod privacy;
 mod provider_faults;
+mod provider_tools;
 mod providers;
 mod retries;
 mod secrets;
+mod sessions;
 mod shield;
 mod simulation;
+mod skills;
 mod soak;
 mod store;
 mod support;
 mod telegram;
 mod tls;
-mod tools;
 mod webhook;
 mod wire;

@@ -128,10 +128,22 @@ pub struct Limits {
     pub typing_again: Duration,
     /// Chats of which is known when they were written to: more than talk within a minute.
     pub chats_known: usize,
+    /// Requests that Discord takes of one bot within a second (its documentation, "Rate Limits").
+    pub discord_a_second: usize,
     /// Between two log lines about one stranger (contract 3).
     pub stranger_again: Duration,
     /// Strangers that are remembered for that: a log line for each further one costs more than this.
     pub strangers_known: usize,
+
+    // Skills
+    /// Bytes of one `SKILL.md` (contract 6).
+    pub skill_bytes: usize,
+    /// Skills of one folder: their names and descriptions alone would fill a small model's context.
+    pub skills: usize,
+    /// Entries of one folder of skills that are looked at: a mistaken path may lead to a huge folder.
+    pub skill_entries: usize,
+    /// Bytes of all `SKILL.md` of one folder: read at start on a slow card.
+    pub skills_bytes: usize,
 
     // Preflight
     /// How long all model servers together may take to tell of their models: a person waits.
@@ -238,8 +250,13 @@ impl Default for Limits {
             typing_after: Duration::from_millis(300),
             typing_again: seconds(4),
             chats_known: 1024,
+            discord_a_second: 50,
             stranger_again: hours(1),
             strangers_known: 256,
+            skill_bytes: 64 * 1024,
+            skills: 100,
+            skill_entries: 1000,
+            skills_bytes: 2 * mib,
             preflight: seconds(15),
             preflight_threads: 8,
             front_connections: 64,
