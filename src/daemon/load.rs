@@ -47,7 +47,7 @@ pub fn catalogue() -> Catalogue {
             .iter()
             .map(|kind| kind.descriptor)
             .collect(),
-        lacks: &[Part::Agents, Part::Sessions, Part::Signatures, Part::Skills],
+        lacks: &[Part::Agents, Part::Signatures, Part::Skills],
     }
 }
 

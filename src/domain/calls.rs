@@ -5,11 +5,12 @@
 //! In words a call is a JSON object that names a tool (`tool`, `name` or `function`) and its
 //! arguments (`arguments`, `args` or `parameters`), with prose, fences, emphasis and line breaks
 //! around it, several if need be. It counts as one where it stands in a call's own wrapper
-//! (`<tool_call>`, `[TOOL_CALLS]`...), where it names a tool of the brain, or where the whole reply
-//! is nothing but such objects. So an object with a name that no tool has is an example, and stays,
-//! as soon as other words or other keys stand beside it. What repeats a tool's description
-//! (`parameters` that are a schema) is no call. A fence does not protect: small models fence their
-//! calls, and the gate decides about them anyway.
+//! (`<tool_call>`, `[TOOL_CALLS]`...), where it names a tool of the brain, where the whole reply is
+//! nothing but such objects, or where it is to the letter what the prompt asks for (`tool` and
+//! `arguments`, no other key) and stands in no code. So an object with a name that no tool has is an
+//! example, and stays, where other words stand beside it and it is fenced or of another form. What
+//! repeats a tool's description (`parameters` that are a schema) is no call. For a tool of the brain
+//! a fence makes no difference: small models fence their calls, and the gate decides anyway.
 
 use std::collections::HashSet;
 
@@ -22,8 +23,10 @@ use crate::base::text::prefix;
 const CALL_MOST: usize = 64 * 1024;
 /// Bytes of a reply in which calls are looked for.
 const TEXT_MOST: usize = 256 * 1024;
-/// Objects that are tried in one reply, which bounds the time that a liar's reply takes.
-const TRIES: usize = 500;
+/// Bytes that are read in vain in one reply, which bounds the time that a liar's reply takes; and
+/// what a try counts at least.
+const VAIN_MOST: usize = 512 * 1024;
+const VAIN_LEAST: usize = 64;
 /// Bytes at the beginning of an unreadable object in which a tool's name makes it a call.
 const GLANCE: usize = 400;
 /// Bytes of a tag or an id that are read.
@@ -53,7 +56,7 @@ pub struct Reading {
     pub broken: bool,
     /// The text up to the end of its last call: what follows is the model's guess at the result.
     pub up_to_calls: String,
-    /// The text without calls and what decorates them.
+    /// The text without calls and what decorates them; nothing from a broken one on.
     pub rest: String,
 }
 
@@ -63,9 +66,9 @@ pub fn read(text: &str, listed: &[String], most: usize) -> Reading {
     let mut reader = Reader {
         text: prefix(text, TEXT_MOST),
         listed,
-        tries: TRIES,
+        vain: VAIN_MOST,
         finds: Vec::new(),
-        broken: false,
+        broken: None,
     };
     reader.scan();
     reader.reading(text, most)
@@ -83,9 +86,11 @@ struct Find {
 struct Reader<'a> {
     text: &'a str,
     listed: &'a [String],
-    tries: usize,
+    /// Bytes that may still be read in vain.
+    vain: usize,
     finds: Vec<Find>,
-    broken: bool,
+    /// Where the first thing begins that is meant as a call and cannot be read.
+    broken: Option<usize>,
 }
 
 /// How sure it is that an object is meant as a call.
@@ -103,8 +108,10 @@ impl Reader<'_> {
     fn scan(&mut self) {
         let mut at = 0;
         while let Some(step) = self.text[at..].find(['{', '[', '<']) {
-            at += step;
-            at = self.look(at);
+            if self.vain == 0 {
+                return;
+            }
+            at = self.look(at + step);
         }
     }
 
@@ -115,8 +122,12 @@ impl Reader<'_> {
             return self.wrapped(at, at + token.len(), self.text.len(), self.text.len());
         }
         if rest.starts_with('<') {
-            let quoted = self.text[..at].ends_with('`');
-            return match opening(rest).filter(|_| !quoted) {
+            // Between back ticks it is only spoken of.
+            let before = &self.text[..at];
+            let marked = before.ends_with('`') && !before.ends_with("```");
+            let quoted = |len: usize| marked && rest[len..].starts_with('`');
+            return match opening(rest) {
+                Some(Opening::Wrapper(len) | Opening::Function(_, len)) if quoted(len) => at + len,
                 Some(Opening::Wrapper(len)) => {
                     let (inner_end, end) = closing(self.text, at + len);
                     self.wrapped(at, at + len, inner_end, end)
@@ -126,12 +137,17 @@ impl Reader<'_> {
             };
         }
         let Some((value, len)) = self.value(rest) else {
-            self.broken |= self.meant_as_call(rest);
+            if self.meant_as_call(rest) {
+                self.broken.get_or_insert(at);
+            }
             return at + 1;
         };
         let by = |sure| calls_in(&value, self.listed, sure).unwrap_or_default();
-        let (calls, if_alone) = (by(Sure::ByName), by(Sure::ByShape));
-        if value.is_object() || !if_alone.is_empty() {
+        let (mut calls, if_alone) = (by(Sure::ByName), by(Sure::ByShape));
+        if calls.is_empty() && to_the_letter(&value) && !in_code(&self.text[..at]) {
+            calls.clone_from(&if_alone);
+        }
+        if value.is_object() || !calls.is_empty() || !if_alone.is_empty() {
             let (begin, end) = (at, at + len);
             self.finds.push(Find {
                 begin,
@@ -148,6 +164,9 @@ impl Reader<'_> {
         let mut calls = Vec::new();
         let mut at = inner;
         while let Some(step) = self.text[at..inner_end].find(['{', '[']) {
+            if self.vain == 0 {
+                break;
+            }
             at += step;
             let Some((value, len)) = self.value(&self.text[at..inner_end]) else {
                 at += 1;
@@ -156,7 +175,9 @@ impl Reader<'_> {
             calls.extend(calls_in(&value, self.listed, Sure::Wrapped).unwrap_or_default());
             at += len;
         }
-        self.broken |= calls.is_empty();
+        if calls.is_empty() {
+            self.broken.get_or_insert(begin);
+        }
         self.finds.push(Find {
             begin,
             end,
@@ -187,14 +208,24 @@ impl Reader<'_> {
         end
     }
 
-    /// The JSON value that begins the text, mended if need be, and its length.
+    /// The JSON value that begins the text, mended if it looks like a call, and its length.
     fn value(&mut self, rest: &str) -> Option<(Value, usize)> {
-        self.tries = self.tries.checked_sub(1)?;
+        if self.vain == 0 {
+            return None;
+        }
         let rest = prefix(rest, CALL_MOST);
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
-        if let Some(Ok(value)) = values.next() {
-            return Some((value, values.byte_offset()));
+        let error = match values.next()? {
+            Ok(value) => return Some((value, values.byte_offset())),
+            Err(error) => error,
+        };
+        self.vain = self
+            .vain
+            .saturating_sub(bytes_before(rest, &error) + VAIN_LEAST);
+        if !self.meant_as_call(rest) {
+            return None;
         }
+        self.vain = self.vain.saturating_sub(rest.len());
         let (mended, len) = mended(rest)?;
         Some((serde_json::from_str(&mended).ok()?, len))
     }
@@ -215,7 +246,7 @@ impl Reader<'_> {
 
     fn reading(mut self, text: &str, most: usize) -> Reading {
         let named = self.finds.iter().any(|find| !find.calls.is_empty());
-        if !named && !self.broken && self.nothing_but_finds(text) {
+        if !named && self.broken.is_none() && self.nothing_but_finds(text) {
             for find in &mut self.finds {
                 find.calls = std::mem::take(&mut find.if_alone);
             }
@@ -229,18 +260,21 @@ impl Reader<'_> {
                 continue;
             }
             let (begin, end) = decorated(text, from, find.begin, find.end);
-            rest.push_str(&text[from..begin]);
+            if self.broken.is_none_or(|at| begin <= at) {
+                rest.push_str(&text[from..begin]);
+            }
             from = end;
             if !find.calls.is_empty() {
                 up_to = end;
             }
             calls.append(&mut find.calls);
         }
-        rest.push_str(&text[from..]);
+        let end = self.broken.unwrap_or(text.len());
+        rest.push_str(text.get(from..end).unwrap_or_default());
         calls.truncate(most);
         Reading {
             calls,
-            broken: self.broken,
+            broken: self.broken.is_some(),
             up_to_calls: text[..up_to].trim().to_owned(),
             rest: rest.trim().to_owned(),
         }
@@ -271,21 +305,26 @@ fn decorated(text: &str, from: usize, begin: usize, end: usize) -> (usize, usize
     let before = text[from..begin].trim_end();
     // The word behind an opening fence.
     let bare = before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    let left = if bare.ends_with("```") { bare } else { before };
+    let opens = bare.ends_with("```");
+    let left = if opens { bare } else { before };
     let left = left.trim_end_matches(marks);
-    let begin = if left.len() < before.len() {
-        from + left.len()
-    } else {
-        begin
-    };
     let after = text[end..].trim_start();
+    let closes = after.starts_with("```");
     let right = after.trim_start_matches(marks);
-    let end = if right.len() < after.len() {
-        text.len() - right.len()
-    } else {
-        end
-    };
-    (begin, end)
+    // A fence may hold several; other marks come in pairs.
+    let pair = left.len() < before.len() && right.len() < after.len();
+    (
+        if opens || pair {
+            from + left.len()
+        } else {
+            begin
+        },
+        if closes || pair {
+            text.len() - right.len()
+        } else {
+            end
+        },
+    )
 }
 
 enum Opening<'a> {
@@ -341,6 +380,16 @@ fn closing_tag(rest: &str) -> Option<usize> {
     let name = &name[..name.find('>')?];
     let known = |tag: &&str| tag.eq_ignore_ascii_case(name.trim());
     (name == "function" || WRAPPERS.iter().any(known)).then_some(name.len() + 3)
+}
+
+/// How far the reader of JSON came.
+fn bytes_before(text: &str, error: &serde_json::Error) -> usize {
+    let lines = text.split_inclusive('\n');
+    let whole: usize = lines
+        .take(error.line().saturating_sub(1))
+        .map(str::len)
+        .sum();
+    whole + error.column()
 }
 
 /// The JSON object or array that begins the text, with what small models get wrong put right: line
@@ -446,6 +495,20 @@ fn one_call(object: &Map<String, Value>, listed: &[String], sure: Sure) -> Optio
             .collect()),
     };
     Some(raw(name, arguments))
+}
+
+/// Whether a value is what the prompt's own words ask for, and nothing else.
+fn to_the_letter(value: &Value) -> bool {
+    let keys = value.as_object().map(|object| object.keys());
+    keys.is_some_and(|keys| keys.eq(["tool", "arguments"])) && value["arguments"].is_object()
+}
+
+/// Whether what follows this text begins a piece of code.
+fn in_code(before: &str) -> bool {
+    let bare = before
+        .trim_end()
+        .trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    bare.ends_with("```") || before.ends_with('`')
 }
 
 /// Whether arguments are a tool's description told back.
@@ -574,10 +637,7 @@ pub fn written(text: &str, calls: &[ToolCall]) -> String {
         lines.push(text.trim().to_owned());
     }
     for call in calls {
-        let arguments = match &call.arguments {
-            Ok(object) => Value::Object(object.clone()),
-            Err(words) => Value::String(words.clone()),
-        };
+        let arguments = call.sent_arguments();
         lines.push(json!({"tool": call.name, "arguments": arguments}).to_string());
     }
     lines.join("\n")

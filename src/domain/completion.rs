@@ -240,3 +240,20 @@ pub struct ToolCall {
     /// The object it wrote; what it wrote instead, where that is none.
     pub arguments: Result<serde_json::Map<String, serde_json::Value>, String>,
 }
+
+impl ToolCall {
+    /// The arguments as the text of a JSON object; words that are none stand in one.
+    #[must_use]
+    pub fn written_arguments(&self) -> String {
+        self.sent_arguments().to_string()
+    }
+
+    /// The arguments as an object, as protocols insist; words that are none stand in one.
+    #[must_use]
+    pub fn sent_arguments(&self) -> serde_json::Value {
+        match &self.arguments {
+            Ok(object) => serde_json::Value::Object(object.clone()),
+            Err(words) => serde_json::json!({"unreadable": words}),
+        }
+    }
+}
