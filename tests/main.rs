@@ -28,6 +28,7 @@ mod sessions;
 mod shield;
 mod simulation;
 mod skills;
+mod skills;
 mod soak;
 mod store;
 mod support;
