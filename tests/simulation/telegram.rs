@@ -311,11 +311,7 @@ impl World {
             return self.confirm(Platform::Telegram, parcel, sent);
         }
         let durable = self.known_as_sent(parcel);
-        let id = parcel.conversation.id.to_string();
-        let what = (parcel.row, parcel.part);
-        let verdict = self
-            .oracle
-            .hears(Platform::Telegram, &id, what, parcel.life, durable);
+        let verdict = self.oracle.hears(Platform::Telegram, parcel, durable);
         self.judge(verdict);
         self.confirm(Platform::Telegram, parcel, Sent::Yes);
     }

@@ -240,6 +240,7 @@ impl World {
             println!("             killed");
         }
         self.kills += 1;
+        self.look();
         self.oracle.cut_off();
         self.gone();
     }
