@@ -498,6 +498,10 @@ impl World {
                 return self.confirm(Platform::Discord, parcel, sent);
             }
         }
+        // Whoever has blocked the bot does not unblock it for a second try.
+        if self.oracle.refused.contains(&parcel.row) {
+            return self.confirm(Platform::Discord, parcel, Sent::Forbidden);
+        }
         if self.dice.permille(self.weather.refused) {
             let sent = match self.dice.between(0, 19) {
                 0 => {

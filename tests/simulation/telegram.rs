@@ -293,6 +293,10 @@ impl World {
                 return self.confirm(Platform::Telegram, parcel, limited);
             }
         }
+        // Whoever has blocked the bot does not unblock it for a second try.
+        if self.oracle.refused.contains(&parcel.row) {
+            return self.confirm(Platform::Telegram, parcel, Sent::Forbidden);
+        }
         if self.dice.permille(self.weather.refused) {
             let sent = match self.dice.between(0, 19) {
                 0 => Sent::Forbidden,
