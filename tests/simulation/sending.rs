@@ -383,7 +383,15 @@ impl World {
         match fate {
             Fate::Nothing => {}
             Fate::Sent => self.mark(Mark::Sent(row)),
-            Fate::RetryAt(at) => self.mark(Mark::Retry(row, at)),
+            Fate::RetryAt(at) => {
+                // The next process knows nothing but what is stored.
+                if matches!(came, Came::Again(Some(wait)) if at < now.plus(wait)) {
+                    self.fail(format!(
+                        "answer {row} is to be tried before the time that was named"
+                    ));
+                }
+                self.mark(Mark::Retry(row, at));
+            }
             Fate::Failed => {
                 self.mood();
                 // Where this fails, the next start tries it again.
