@@ -1,6 +1,7 @@
 //! `korvun config check`: every problem of a file, for a person or a script. The main thread runs
-//! it; without `--preflight` it reads nothing but the file.
+//! it; without `--preflight` it reads nothing but the file and the skills that it names.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -14,6 +15,8 @@ use crate::config::check::{check, read, Checked, Surroundings};
 use crate::config::problem::{Problem, Severity};
 use crate::daemon::preflight::{Outcome, Tried};
 use crate::domain::catalogue::Catalogue;
+use crate::domain::ids::BrainName;
+use crate::domain::skill::Skill;
 
 /// Columns that the names of checks share; a longer one pushes its own line only.
 const NAME_WIDTH: usize = 48;
@@ -43,6 +46,27 @@ pub fn look(
     let bytes = read(file)?;
     let surroundings = Surroundings::of_process(file, env_file);
     Ok(check(&bytes, file, catalogue, &surroundings))
+}
+
+/// The good skills of each brain, with the tools that they name; those grant nothing.
+#[must_use]
+pub fn skills(found: &BTreeMap<BrainName, Vec<Skill>>) -> Vec<Tried> {
+    let all = found
+        .iter()
+        .flat_map(|(brain, skills)| skills.iter().map(move |skill| (brain, skill)));
+    all.map(|(brain, skill)| Tried {
+        name: format!("brain {brain}: skill {}", skill.name),
+        outcome: Outcome::Ok,
+        message: match skill.allowed_tools.as_slice() {
+            [] => "good".to_owned(),
+            tools => format!(
+                "good; allowed-tools: {} (recorded, grants nothing)",
+                tools.join(", ")
+            ),
+        },
+        help: String::new(),
+    })
+    .collect()
 }
 
 impl Report<'_> {

@@ -1,9 +1,11 @@
 //! What a person types and reads: arguments, exit codes, human output. The main thread runs it.
 //! Answers go to standard output, everything else to standard error.
 
+mod chat;
 pub mod check;
 pub mod command;
 mod demo;
+mod explain;
 mod help;
 mod serve;
 pub mod status;
@@ -19,6 +21,7 @@ use crate::base::secret::Redactor;
 use crate::base::text::printable;
 use crate::config::missing::missing;
 use crate::config::secrets::Sources;
+use crate::config::skills;
 use crate::daemon::load::catalogue;
 use crate::daemon::preflight::{self, Preflight};
 use crate::domain::limits::Limits;
@@ -82,6 +85,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Check(typed) => config_check(&typed, style),
         Command::Status(typed) => status(&typed, style),
         Command::Serve(serve) => serve::run(&serve, Style::of_stderr(wish)),
+        Command::Chat(typed) => chat::run(&typed, Style::of_stderr(wish)),
+        Command::Explain(typed) => explain::run(&typed, style),
         Command::Demo => demo(Style::of_stderr(wish)),
     }
 }
@@ -108,8 +113,15 @@ fn config_check(typed: &command::Check, style: Style) -> Exit {
     let catalogue = catalogue();
     let redactor = Redactor::new();
     let (mut problems, tried) = match check::look(&file, typed.env_file.as_deref(), &catalogue) {
-        Ok(checked) => {
-            let tried = match (&checked.plan, typed.reach) {
+        Ok(mut checked) => {
+            let mut tried = Vec::new();
+            if let Some(plan) = &checked.plan {
+                let (found, odd) = skills::of_plan(plan, &checked.places, &Limits::default());
+                tried = check::skills(&found);
+                checked.problems.extend(odd);
+                checked.problems.sort_by_key(|odd| (odd.line, odd.column));
+            }
+            tried.extend(match (&checked.plan, typed.reach) {
                 (Some(plan), Reach::Preflight) => preflight::run(&Preflight {
                     plan,
                     places: &checked.places,
@@ -130,7 +142,7 @@ fn config_check(typed: &command::Check, style: Style) -> Exit {
                     Vec::new()
                 }
                 (None, _) => Vec::new(),
-            };
+            });
             (checked.problems, tried)
         }
         Err(problem) => (vec![problem], Vec::new()),

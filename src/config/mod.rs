@@ -10,5 +10,6 @@ pub mod plan;
 pub mod problem;
 pub mod schema;
 pub mod secrets;
+pub mod skills;
 
 pub mod values;

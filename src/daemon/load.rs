@@ -1,6 +1,7 @@
 //! From a configuration file to what a daemon is started with: read, checked, its secrets
 //! resolved. Writes nothing, dials nothing.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::base::secret::Redactor;
@@ -10,7 +11,11 @@ use crate::config::missing::missing;
 use crate::config::plan::Plan;
 use crate::config::problem::{Problem, Severity};
 use crate::config::secrets::{self, Secrets, Sources};
+use crate::config::skills;
 use crate::domain::catalogue::{Catalogue, Part};
+use crate::domain::ids::BrainName;
+use crate::domain::limits::Limits;
+use crate::domain::skill::Skill;
 use crate::provider;
 use crate::tool;
 
@@ -20,6 +25,8 @@ pub struct Loaded {
     pub plan: Plan,
     /// The values of the secrets that it names.
     pub secrets: Secrets,
+    /// The skills of each brain that has a folder of them.
+    pub skills: BTreeMap<BrainName, Vec<Skill>>,
     /// What it runs with all the same, but perhaps not as meant.
     pub warnings: Vec<Problem>,
 }
@@ -40,7 +47,7 @@ pub fn catalogue() -> Catalogue {
             .iter()
             .map(|kind| kind.descriptor)
             .collect(),
-        lacks: &[Part::Agents, Part::Sessions, Part::Signatures, Part::Skills],
+        lacks: &[Part::Agents, Part::Signatures, Part::Skills],
     }
 }
 
@@ -83,11 +90,14 @@ pub fn load(
     let Some(secrets) = resolved.secrets else {
         return Err(resolved.problems);
     };
+    let (skills, odd) = skills::of_plan(&plan, &checked.places, &Limits::default());
     let mut warnings = checked.problems;
     warnings.extend(resolved.problems);
+    warnings.extend(odd);
     Ok(Loaded {
         plan,
         secrets,
+        skills,
         warnings,
     })
 }

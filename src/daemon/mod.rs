@@ -319,22 +319,28 @@ impl Daemon {
         }
     }
 
-    /// A second stop cuts what the first one lets go on; a third one, or a cut that hangs, ends the
-    /// process where it stands.
+    /// A second stop cuts what the first one lets go on; a third one, a cut that hangs, or a stop
+    /// that a hanging disk holds up ends the process where it stands.
     fn listen_for_hurry(&self, orders: Receiver<Order>, hurried: Stop) -> std::io::Result<()> {
         let engine = self.engine.clone();
-        spawn("hurry", SMALL_STACK, move || {
-            while let Ok(order) = orders.recv() {
-                if order == Order::Stop {
-                    log::warn!("a second signal: what is in work is cut");
-                    hurried.raise();
-                    engine.hurry();
-                    let third = orders.recv_timeout(HURRY_MOST);
-                    if third != Err(RecvTimeoutError::Disconnected) {
-                        std::process::exit(1);
-                    }
+        let most = self.limits.stop_most;
+        spawn("hurry", SMALL_STACK, move || loop {
+            match orders.recv_timeout(most) {
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    log::error!(seconds = most.as_secs(); "the stop hangs, most likely in a disk that does not answer: leaving as after a power cut, what was accepted is kept");
+                    std::process::exit(1);
                 }
+                Ok(Order::Stop) => {}
+                Ok(Order::Reload) => continue,
             }
+            log::warn!("a second signal: what is in work is cut");
+            hurried.raise();
+            engine.hurry();
+            if orders.recv_timeout(HURRY_MOST) != Err(RecvTimeoutError::Disconnected) {
+                std::process::exit(1);
+            }
+            return;
         })?;
         Ok(())
     }

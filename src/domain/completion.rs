@@ -37,8 +37,8 @@ impl Speaker {
     }
 }
 
-/// A prompt in three stretches. What is stable comes first, so that a model's cache holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A prompt in stretches. What is stable comes first, so that a model's cache holds.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
     /// Whose conversation it is: the cut in its history is remembered by it.
     pub conversation: Conversation,
@@ -48,6 +48,54 @@ pub struct Prompt {
     pub history: Vec<Past>,
     /// What changes, the present message last.
     pub tail: Vec<Said>,
+    /// What this run has come to behind the present message; empty where no tool was called.
+    pub turns: Vec<Turn>,
+    /// How the model is told of tools with this prompt.
+    pub offer: Offer,
+}
+
+/// One thing that happened in a run behind the present message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turn {
+    /// Plain words: the model's own, or what it is told.
+    Said(Said),
+    /// A reply of the model that calls tools, in the native lane.
+    Called {
+        /// What it said beside.
+        text: String,
+        /// Its calls, at least one.
+        calls: Vec<ToolCall>,
+    },
+    /// What came of one call of the reply before, in the native lane.
+    Observed {
+        /// The call's id.
+        id: String,
+        /// The tool's name as the model wrote it.
+        name: String,
+        /// What the model is told.
+        text: String,
+    },
+}
+
+/// How a model is told of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// By its provider's own protocol.
+    Native,
+    /// By words in the prompt.
+    Text,
+}
+
+/// What a prompt offers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Offer {
+    /// No tools. Call syntax in the answer is noise and is taken out.
+    #[default]
+    Nothing,
+    /// These tools, by the provider's own protocol.
+    Native(Vec<ToolSpec>),
+    /// Tools that the prompt's own words tell of. Call syntax in the answer stays: the run reads it.
+    Text,
 }
 
 /// One earlier message.
@@ -60,10 +108,12 @@ pub struct Past {
 }
 
 /// A model's answer, reasoning already taken out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Completion {
-    /// The words, never blank.
+    /// The words; never blank, except beside calls.
     pub text: String,
+    /// The calls that it makes by the provider's own protocol; none where none were offered.
+    pub calls: Vec<ToolCall>,
     /// Whether the model's length limit cut it.
     pub cut: bool,
     /// Earlier messages that did not fit the model's context.
@@ -167,4 +217,43 @@ pub struct ModelFacts {
     pub tools: Option<bool>,
     /// The host on which it really runs, when that is not the one asked.
     pub remote: Option<String>,
+}
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a few words: each costs time on a small machine.
+    pub description: &'static str,
+    /// Its arguments as a JSON schema.
+    pub parameters: serde_json::Value,
+}
+
+/// A model's wish to use a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// The id that the answer has to name; never empty, one of our own where the model gave none.
+    pub id: String,
+    /// The name it wrote.
+    pub name: String,
+    /// The object it wrote; what it wrote instead, where that is none.
+    pub arguments: Result<serde_json::Map<String, serde_json::Value>, String>,
+}
+
+impl ToolCall {
+    /// The arguments as the text of a JSON object; words that are none stand in one.
+    #[must_use]
+    pub fn written_arguments(&self) -> String {
+        self.sent_arguments().to_string()
+    }
+
+    /// The arguments as an object, as protocols insist; words that are none stand in one.
+    #[must_use]
+    pub fn sent_arguments(&self) -> serde_json::Value {
+        match &self.arguments {
+            Ok(object) => serde_json::Value::Object(object.clone()),
+            Err(words) => serde_json::json!({"unreadable": words}),
+        }
+    }
 }

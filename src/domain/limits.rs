@@ -48,6 +48,8 @@ pub struct Limits {
     pub store_wait: Duration,
     /// Finished messages kept whole without storage, for those who repeat a key or ask by id.
     pub memory_messages: usize,
+    /// How long the audit of tool calls is kept (contract 6).
+    pub audit_kept: Duration,
     /// Finished messages whose keys are kept without storage: some hundred bytes each.
     pub memory_keys: usize,
 
@@ -60,12 +62,20 @@ pub struct Limits {
     pub place_moving: Duration,
     /// How long the threads of models that lost are waited for (contract 5).
     pub straggler_wait: Duration,
+    /// Calls in one reply of a model that are looked at: those beyond `calls_per_reply` are denied one by one, and a flood of them is cut here.
+    pub calls_read: usize,
+    /// Calls in one reply of a model that are made (contract 5).
+    pub calls_per_reply: usize,
+    /// Bytes of what a model is told of one call: about two thousand tokens, half of a small context.
+    pub observation_bytes: usize,
     /// How long runs may go on after a stop was asked for (contract 8).
     pub stop_runs: Duration,
     /// How long runs that were cut may take to give their messages back: a moment, unless a name look-up hangs.
     pub stop_cut: Duration,
     /// How long deliveries may go on after that (contract 8).
     pub stop_deliveries: Duration,
+    /// How long a whole stop may take before the process ends where it stands: only a disk that hangs takes longer than runs and deliveries may.
+    pub stop_most: Duration,
 
     /// How long systemd is kept waiting for channels that have neither connected nor failed yet.
     pub ready_within: Duration,
@@ -92,6 +102,10 @@ pub struct Limits {
     /// How long what `/api/show` said is believed (contract 1).
     pub model_facts_kept: Duration,
 
+    // Tools
+    /// One `http_fetch`, all its hops together (contract 6).
+    pub fetch: Duration,
+
     // Chats
     /// How long a poll of a chat platform waits for news: each end of it costs a request, and a
     /// poll left behind by a crash blocks the next process for as long.
@@ -114,10 +128,22 @@ pub struct Limits {
     pub typing_again: Duration,
     /// Chats of which is known when they were written to: more than talk within a minute.
     pub chats_known: usize,
+    /// Requests that Discord takes of one bot within a second (its documentation, "Rate Limits").
+    pub discord_a_second: usize,
     /// Between two log lines about one stranger (contract 3).
     pub stranger_again: Duration,
     /// Strangers that are remembered for that: a log line for each further one costs more than this.
     pub strangers_known: usize,
+
+    // Skills
+    /// Bytes of one `SKILL.md` (contract 6).
+    pub skill_bytes: usize,
+    /// Skills of one folder: their names and descriptions alone would fill a small model's context.
+    pub skills: usize,
+    /// Entries of one folder of skills that are looked at: a mistaken path may lead to a huge folder.
+    pub skill_entries: usize,
+    /// Bytes of all `SKILL.md` of one folder: read at start on a slow card.
+    pub skills_bytes: usize,
 
     // Preflight
     /// How long all model servers together may take to tell of their models: a person waits.
@@ -189,14 +215,19 @@ impl Default for Limits {
             disk_free_least: 64 * 1024 * 1024,
             store_wait: seconds(30),
             memory_messages: 256,
+            audit_kept: Duration::from_secs(30 * 24 * 3600),
             memory_keys: 4096,
             run_threads: 128,
             run_thread_idle: seconds(30),
             place_moving: seconds(30),
             straggler_wait: seconds(10),
+            calls_read: 16,
+            calls_per_reply: 8,
+            observation_bytes: 6 * 1024,
             stop_runs: seconds(10),
             stop_cut: seconds(1),
             stop_deliveries: seconds(5),
+            stop_most: seconds(30),
             ready_within: seconds(20),
             completion_bytes: 4 * mib,
             error_body_bytes: 64 * 1024,
@@ -208,6 +239,7 @@ impl Default for Limits {
             idle_kept: seconds(60),
             answer_head_bytes: 12 * 1024,
             model_facts_kept: seconds(600),
+            fetch: seconds(30),
             poll_wait: seconds(30),
             poll_slack: seconds(10),
             poll_conflict: seconds(35),
@@ -218,8 +250,13 @@ impl Default for Limits {
             typing_after: Duration::from_millis(300),
             typing_again: seconds(4),
             chats_known: 1024,
+            discord_a_second: 50,
             stranger_again: hours(1),
             strangers_known: 256,
+            skill_bytes: 64 * 1024,
+            skills: 100,
+            skill_entries: 1000,
+            skills_bytes: 2 * mib,
             preflight: seconds(15),
             preflight_threads: 8,
             front_connections: 64,

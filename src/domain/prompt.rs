@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::brain::Brain;
-use super::completion::{Past, Prompt, Said, Speaker};
+use super::completion::{Offer, Past, Prompt, Said, Speaker, ToolCall, Turn};
 use super::ids::Conversation;
 use super::message::{ChatKind, Role};
 use crate::base::text;
@@ -69,6 +69,16 @@ pub fn past(seq: i64, role: Role, chat: ChatKind, name: &str, words: &str) -> Op
     Some(Past { seq, said })
 }
 
+/// What was brought back of an earlier session, as the model sees it: people asked for it.
+#[must_use]
+pub fn recalled(seq: i64, block: &str) -> Past {
+    let said = Said {
+        by: Speaker::User,
+        text: block.to_owned(),
+    };
+    Past { seq, said }
+}
+
 /// The whole prompt of a brain that is no agent.
 #[must_use]
 pub fn build(
@@ -82,6 +92,8 @@ pub fn build(
         head: head(brain),
         history,
         tail: vec![present],
+        turns: Vec::new(),
+        offer: Offer::Nothing,
     }
 }
 
@@ -129,11 +141,13 @@ enum Place {
 }
 
 /// A prompt that fits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// What is sent, in order. No two neighbours are by the same person or model: templates that
     /// insist on alternation would refuse them.
     pub said: Vec<Said>,
+    /// What the run has come to, behind `said`; of no two neighbours in plain words either.
+    pub turns: Vec<Turn>,
     /// Earlier messages that were left out.
     pub left_out: u32,
     /// Whether the middle of the present message was left out.
@@ -161,12 +175,17 @@ impl Fitter {
 
     /// Fits `prompt` into `context_tokens`, a part of which stays free for the answer. When the
     /// history overflows, its older half is left out at once, again until it fits, and stays out, so
-    /// that the beginning of the prompt is the same over the next messages. A message that alone is
-    /// too large loses its middle.
+    /// that the beginning of the prompt is the same over the next messages. Where what is left is
+    /// still too large, what tools gave loses its middle, the oldest first, and then the present
+    /// message.
     pub fn fit(&mut self, prompt: &Prompt, context_tokens: u32) -> Fitted {
         let context = u64::from(context_tokens);
         let budget = context - (context / 4).min(ANSWER_TOKENS_MOST);
-        let ends = self.tokens(prompt.head.iter().chain(&prompt.tail));
+        let offered = self.scaled(offer_tokens(&prompt.offer));
+        let mut turns = merged(&prompt.turns);
+        let ends = offered
+            + self.tokens(prompt.head.iter().chain(&prompt.tail))
+            + self.turn_tokens(&turns);
         let history = &prompt.history[self.begin(prompt)..];
         let mut first = 0;
         while first < history.len()
@@ -177,7 +196,13 @@ impl Fitter {
         let kept = &history[first..];
         self.remember(prompt, kept);
         let mut tail = prompt.tail.clone();
-        let shortened = kept.is_empty() && ends > budget && self.shorten(&mut tail, ends - budget);
+        let mut excess = ends.saturating_sub(budget);
+        if kept.is_empty() && excess > 0 {
+            let before = self.turn_tokens(&turns);
+            self.shorten_turns(&mut turns, excess);
+            excess = excess.saturating_sub(before - self.turn_tokens(&turns));
+        }
+        let shortened = kept.is_empty() && excess > 0 && self.shorten(&mut tail, excess);
         let parts = prompt
             .head
             .iter()
@@ -185,11 +210,13 @@ impl Fitter {
             .chain(&tail);
         let said = joined(parts);
         let left_out = prompt.history.len() - kept.len();
+        let tokens = offered + self.tokens(said.iter()) + self.turn_tokens(&turns);
         Fitted {
             left_out: u32::try_from(left_out).unwrap_or(u32::MAX),
             shortened,
-            estimated_tokens: u32::try_from(self.tokens(said.iter())).unwrap_or(u32::MAX),
+            estimated_tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
             said,
+            turns,
         }
     }
 
@@ -204,9 +231,19 @@ impl Fitter {
     }
 
     fn tokens<'a>(&self, said: impl Iterator<Item = &'a Said>) -> u64 {
-        let plain: u64 = said
-            .map(|said| (said.text.len() as u64).div_ceil(BYTES_PER_TOKEN) + TOKENS_PER_MESSAGE)
-            .sum();
+        self.scaled(said.map(|said| plain_tokens(said.text.len())).sum())
+    }
+
+    fn turn_tokens(&self, turns: &[Turn]) -> u64 {
+        self.scaled(
+            turns
+                .iter()
+                .map(|turn| plain_tokens(turn_bytes(turn)))
+                .sum(),
+        )
+    }
+
+    fn scaled(&self, plain: u64) -> u64 {
         (plain * self.scale).div_ceil(PLAIN)
     }
 
@@ -252,24 +289,90 @@ impl Fitter {
     /// Takes the middle out of the last message, so that at least `excess` tokens go, and says
     /// whether it did.
     fn shorten(&self, tail: &mut [Said], excess: u64) -> bool {
-        let Some(last) = tail.last_mut() else {
-            return false;
-        };
+        tail.last_mut()
+            .is_some_and(|last| self.shorten_text(&mut last.text, excess))
+    }
+
+    /// Takes the middle out of what tools gave, the oldest first, until `excess` tokens have gone.
+    fn shorten_turns(&self, turns: &mut [Turn], excess: u64) {
+        let enough = self.turn_tokens(turns).saturating_sub(excess);
+        for at in 0..turns.len() {
+            let left = self.turn_tokens(turns).saturating_sub(enough);
+            if left == 0 {
+                return;
+            }
+            match &mut turns[at] {
+                Turn::Observed { text, .. } => self.shorten_text(text, left),
+                Turn::Said(said) if said.by == Speaker::User => {
+                    self.shorten_text(&mut said.text, left)
+                }
+                Turn::Said(_) | Turn::Called { .. } => false,
+            };
+        }
+    }
+
+    fn shorten_text(&self, whole: &mut String, excess: u64) -> bool {
         let excess_bytes = (excess + 1) * BYTES_PER_TOKEN * PLAIN / self.scale;
         let excess_bytes = usize::try_from(excess_bytes).unwrap_or(usize::MAX);
-        let room = last.text.len().saturating_sub(excess_bytes);
+        let room = whole.len().saturating_sub(excess_bytes);
         let room = room.saturating_sub(GAP.len()).max(PRESENT_BYTES_LEAST);
-        if room + GAP.len() >= last.text.len() {
+        if room + GAP.len() >= whole.len() {
             return false;
         }
-        let beginning = text::prefix(&last.text, room * 2 / 3);
-        let mut end = last.text.len() - room / 3;
-        while !last.text.is_char_boundary(end) {
+        let beginning = text::prefix(whole, room * 2 / 3);
+        let mut end = whole.len() - room / 3;
+        while !whole.is_char_boundary(end) {
             end += 1;
         }
-        last.text = format!("{beginning}{GAP}{}", &last.text[end..]);
+        *whole = format!("{beginning}{GAP}{}", &whole[end..]);
         true
     }
+}
+
+fn plain_tokens(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(BYTES_PER_TOKEN) + TOKENS_PER_MESSAGE
+}
+
+/// What a turn is made of; names and JSON around it count as text.
+fn turn_bytes(turn: &Turn) -> usize {
+    match turn {
+        Turn::Said(said) => said.text.len(),
+        Turn::Called { text, calls } => text.len() + calls.iter().map(call_bytes).sum::<usize>(),
+        Turn::Observed { id, name, text } => id.len() + name.len() + text.len(),
+    }
+}
+
+fn call_bytes(call: &ToolCall) -> usize {
+    call.id.len() + call.name.len() + call.written_arguments().len()
+}
+
+/// What the tools take that a prompt offers beside its words.
+fn offer_tokens(offer: &Offer) -> u64 {
+    match offer {
+        Offer::Native(tools) => tools
+            .iter()
+            .map(|tool| {
+                let parameters = tool.parameters.to_string();
+                plain_tokens(tool.name.len() + tool.description.len() + parameters.len())
+            })
+            .sum(),
+        Offer::Nothing | Offer::Text => 0,
+    }
+}
+
+/// Neighbours in plain words by the same speaker become one.
+fn merged(turns: &[Turn]) -> Vec<Turn> {
+    let mut out: Vec<Turn> = Vec::new();
+    for turn in turns {
+        match (out.last_mut(), turn) {
+            (Some(Turn::Said(last)), Turn::Said(said)) if last.by == said.by => {
+                last.text.push_str("\n\n");
+                last.text.push_str(&said.text);
+            }
+            _ => out.push(turn.clone()),
+        }
+    }
+    out
 }
 
 /// The first index from `from` on at which a person speaks; behind the last where none does.

@@ -38,6 +38,8 @@ fn prompt(history: Vec<Past>) -> Prompt {
         head: vec![said(Speaker::System, "Be kind.")],
         history,
         tail: vec![question("now")],
+        turns: Vec::new(),
+        offer: Offer::Nothing,
     }
 }
 
@@ -261,4 +263,107 @@ fn the_beginning_of_the_prompt_changes_only_at_cuts() {
             );
         }
     }
+}
+
+fn observed(text: &str) -> Turn {
+    Turn::Observed {
+        id: "i".to_owned(),
+        name: "n".to_owned(),
+        text: text.to_owned(),
+    }
+}
+
+fn length(turn: &Turn) -> usize {
+    match turn {
+        Turn::Observed { text, .. } => text.len(),
+        Turn::Said(said) => said.text.len(),
+        Turn::Called { text, .. } => text.len(),
+    }
+}
+
+#[test]
+fn what_tools_gave_and_offer_counts_and_gives_way_before_the_present_message() {
+    let spec = crate::domain::completion::ToolSpec {
+        name: "calc",
+        description: "d",
+        parameters: serde_json::json!({"long": "x".repeat(300)}),
+    };
+    for (offer, turns, context) in [
+        (Offer::Nothing, vec![observed(&"x".repeat(3000))], 1000),
+        (
+            Offer::Native(vec![spec]),
+            vec![observed(&"x".repeat(3000))],
+            1000,
+        ),
+        (
+            Offer::Text,
+            vec![observed(&"x".repeat(3000)), observed(&"y".repeat(600))],
+            1000,
+        ),
+        (
+            Offer::Text,
+            vec![said_turn(Speaker::User, &"ñ".repeat(2000))],
+            900,
+        ),
+        (Offer::Text, vec![observed(&"x".repeat(3000)); 2], 600),
+    ] {
+        let mut fitter = Fitter::new();
+        let prompt = Prompt {
+            turns: turns.clone(),
+            offer,
+            ..prompt(history(6, 100))
+        };
+        let fitted = fitter.fit(&prompt, context);
+        assert!(
+            fitted.estimated_tokens <= context - context / 4,
+            "{} of {context}",
+            fitted.estimated_tokens
+        );
+        assert_eq!(fitted.left_out, 6, "the history goes first");
+        assert!(!fitted.shortened);
+        assert_eq!(fitted.said.last().unwrap().text, "now");
+        assert!(length(&fitted.turns[0]) < length(&turns[0]));
+        if let [_, second] = &fitted.turns[..] {
+            assert_eq!(
+                length(second) < length(&turns[1]),
+                context == 600,
+                "the oldest gives way first"
+            );
+        }
+    }
+    // Room enough: nothing is touched.
+    let prompt = Prompt {
+        turns: vec![observed(&"x".repeat(3000))],
+        ..prompt(history(6, 100))
+    };
+    let fitted = Fitter::new().fit(&prompt, 4096);
+    assert_eq!((fitted.turns, fitted.left_out), (prompt.turns, 0));
+}
+
+fn said_turn(by: Speaker, text: &str) -> Turn {
+    Turn::Said(said(by, text))
+}
+
+#[test]
+fn words_of_one_speaker_in_a_run_become_one() {
+    let (own, told) = (Speaker::Assistant, Speaker::User);
+    let prompt = Prompt {
+        turns: vec![
+            said_turn(own, "a"),
+            said_turn(told, "b"),
+            said_turn(told, "c"),
+            observed("d"),
+            said_turn(told, "e"),
+        ],
+        ..prompt(Vec::new())
+    };
+    assert_eq!(
+        Fitter::new().fit(&prompt, 4096).turns,
+        [
+            said_turn(own, "a"),
+            said_turn(told, "b\n\nc"),
+            observed("d"),
+            said_turn(told, "e"),
+        ]
+    );
 }

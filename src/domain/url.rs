@@ -163,6 +163,34 @@ impl Url {
         }
     }
 
+    /// The URL that a reference means which stands in an answer from here: another URL, or a part
+    /// of one (RFC 3986, section 5.2). A `#` part is an error, as everywhere.
+    ///
+    /// # Errors
+    /// As [`Url::parse`].
+    pub fn reference(&self, text: &str) -> Result<Url, UrlError> {
+        let scheme_ends = text.find([':', '/', '?']).filter(|at| *at > 0);
+        if scheme_ends.is_some_and(|at| text[at..].starts_with(':')) {
+            return Url::parse(text);
+        }
+        if text.starts_with("//") {
+            let scheme = if self.secure { "https:" } else { "http:" };
+            return Url::parse(&format!("{scheme}{text}"));
+        }
+        let (path, query) = match text.split_once('?') {
+            Some((path, query)) => (path, format!("?{query}")),
+            None => (text, String::new()),
+        };
+        let folder = self.path.rfind('/').map_or("/", |at| &self.path[..=at]);
+        let path = match path {
+            "" if query.is_empty() => return Ok(self.clone()),
+            "" => self.path.clone(),
+            path if path.starts_with('/') => without_dots(path),
+            path => without_dots(&format!("{folder}{path}")),
+        };
+        Url::parse(&format!("{}{path}{query}", self.origin()))
+    }
+
     /// The whole text, query included: for the wire, not for a log.
     #[must_use]
     pub fn to_wire(&self) -> String {
@@ -195,6 +223,25 @@ impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// An absolute path without `.` and `..` (RFC 3986, section 5.2.4).
+fn without_dots(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let last = segments.peek().is_none();
+        if segment == ".." {
+            kept.pop();
+        } else if segment != "." {
+            kept.push(segment);
+            continue;
+        }
+        if last {
+            kept.push("");
+        }
+    }
+    format!("/{}", kept.join("/"))
 }
 
 fn split_port(authority: &str) -> Result<(&str, Option<u16>), UrlError> {
@@ -297,6 +344,50 @@ mod tests {
             Url::parse("http://h/v1/").unwrap().join("/x").to_wire(),
             "http://h/v1/x"
         );
+    }
+
+    /// The examples of RFC 3986, section 5.4, as far as they are http.
+    #[test]
+    fn references_lead_where_the_standard_says() {
+        let base = Url::parse("http://a/b/c/d;p?q").unwrap();
+        for (text, wire) in [
+            ("http://g", "http://g/"),
+            ("//g", "http://g/"),
+            ("g", "http://a/b/c/g"),
+            ("./g", "http://a/b/c/g"),
+            ("g/", "http://a/b/c/g/"),
+            ("/g", "http://a/g"),
+            ("?y", "http://a/b/c/d;p?y"),
+            ("g?y/../x", "http://a/b/c/g?y/../x"),
+            (";x", "http://a/b/c/;x"),
+            ("", "http://a/b/c/d;p?q"),
+            (".", "http://a/b/c/"),
+            ("./", "http://a/b/c/"),
+            ("..", "http://a/b/"),
+            ("../", "http://a/b/"),
+            ("../g", "http://a/b/g"),
+            ("../..", "http://a/"),
+            ("../../../g", "http://a/g"),
+            ("/./g", "http://a/g"),
+            ("/../g", "http://a/g"),
+            ("g.", "http://a/b/c/g."),
+            ("..g", "http://a/b/c/..g"),
+            ("./g/.", "http://a/b/c/g/"),
+            ("g/../h", "http://a/b/c/h"),
+            ("g/./h", "http://a/b/c/g/h"),
+        ] {
+            assert_eq!(base.reference(text).unwrap().to_wire(), wire, "{text}");
+        }
+        for (text, why) in [
+            ("g:h", UrlError::Scheme),
+            ("javascript:x", UrlError::Scheme),
+            ("//u@g", UrlError::Userinfo),
+            ("//", UrlError::Host),
+            ("g#s", UrlError::Fragment),
+            ("g h", UrlError::Character),
+        ] {
+            assert_eq!(base.reference(text).unwrap_err(), why, "{text}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::*;
 use crate::base::clock::SystemClock;
 use crate::base::sync::lock;
 use crate::domain::brain::{samples, Locality, Policy, Sensitivity};
-use crate::domain::completion::ModelFacts;
+use crate::domain::completion::{Lane, ModelFacts, Offer};
 use crate::domain::ids::{ChannelName, Conversation};
 
 /// Far above what any of these tests takes; reached only where one fails.
@@ -68,6 +68,7 @@ impl Provider for Model {
                 text: text.to_owned(),
                 cut: text.ends_with("..."),
                 left_out: 3,
+                ..Completion::default()
             })
         };
         match &self.does {
@@ -90,6 +91,10 @@ impl Provider for Model {
                 say("too late")
             }
         }
+    }
+
+    fn lane(&self, _: Deadline, _: &Cancel) -> Result<Lane, Failure> {
+        unreachable!("no agent asks")
     }
 
     fn known(&self) -> Option<ModelFacts> {
@@ -173,6 +178,8 @@ impl Stage {
             head: Vec::new(),
             history: Vec::new(),
             tail: Vec::new(),
+            turns: Vec::new(),
+            offer: Offer::Nothing,
         };
         let question = Question {
             brain: &self.brain,

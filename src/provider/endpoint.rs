@@ -166,7 +166,7 @@ impl Endpoint {
             402 => (FailureKind::Quota, "the account has no credit left"),
             429 if told.quota() => (FailureKind::Quota, "the account has no credit left"),
             429 => (FailureKind::Rate, "too many requests"),
-            400..=499 if told.no_tools() => {
+            400..=599 if told.no_tools() => {
                 (FailureKind::ToolsUnsupported, "the model takes no tools")
             }
             _ => (FailureKind::Status, "the server reports an error"),
@@ -223,6 +223,8 @@ pub(super) struct Told {
     pub(super) text: String,
     /// Codes and types, lower case.
     words: Vec<String>,
+    /// What the model wrote, where the server tells (Groq).
+    generation: String,
     /// A code that is a number.
     pub(super) code: Option<u16>,
 }
@@ -260,6 +262,8 @@ impl Told {
                 .iter()
                 .filter_map(|key| Some(error.get(key)?.as_str()?.to_lowercase()))
                 .collect(),
+            generation: prefix(error["failed_generation"].as_str().unwrap_or(""), READ_MOST)
+                .to_owned(),
             code,
         }
     }
@@ -291,8 +295,43 @@ impl Told {
             || (!heals && PHRASES.iter().any(|phrase| text.contains(phrase)))
     }
 
+    /// Whether it says that the model, or the server as it runs, takes no tools: Ollama, Groq and
+    /// OpenRouter, vLLM and llama.cpp, each in its own words.
     fn no_tools(&self) -> bool {
-        self.text.to_lowercase().contains("does not support tools")
+        const PHRASES: [&str; 7] = [
+            "does not support tools",
+            "does not support tool calling",
+            "`tool calling` is not supported",
+            "no endpoints found that support tool use",
+            "tool choice requires --enable-auto-tool-choice",
+            "tools param requires --jinja",
+            "unsupported param: tools",
+        ];
+        let text = self.text.to_lowercase();
+        PHRASES.iter().any(|phrase| text.contains(phrase))
+    }
+
+    /// What the model wrote, as far as it is told, where a server's own parser could not read its
+    /// call: Ollama's JSON and XML parsers, Groq's `tool_use_failed`.
+    pub(super) fn unreadable_call(&self) -> Option<String> {
+        const PHRASES: [&str; 4] = [
+            "error parsing tool call",
+            "xml syntax error",
+            "failed to parse xml",
+            "expected element type <",
+        ];
+        if self.words.iter().any(|word| word == "tool_use_failed") {
+            return Some(self.generation.clone());
+        }
+        let text = self.text.to_lowercase();
+        if !PHRASES.iter().any(|phrase| text.contains(phrase)) {
+            return None;
+        }
+        let raw = self.text.split_once("raw='").map(|(_, raw)| raw);
+        let raw = raw
+            .and_then(|raw| raw.rsplit_once("', err="))
+            .map(|(raw, _)| raw);
+        Some(raw.unwrap_or_default().to_owned())
     }
 
     /// Whether the model is on its way into memory (llama.cpp: "Loading model"; Ollama: "timed out

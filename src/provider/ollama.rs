@@ -12,10 +12,11 @@ use super::Provider;
 use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
 use crate::base::sync::lock;
-use crate::domain::brain::{Model, Sensitivity};
-use crate::domain::completion::{Completion, Failure, FailureKind, ModelFacts, Prompt};
+use crate::domain::brain::{Model, Sensitivity, ToolLane};
+use crate::domain::completion::{
+    Completion, Failure, FailureKind, Lane, ModelFacts, Offer, Prompt, Turn,
+};
 use crate::domain::prompt::Fitter;
-use crate::domain::reasoning::strip;
 use crate::net::cancel::Cancel;
 use crate::net::http::{Response, Wire};
 
@@ -31,9 +32,20 @@ pub(super) struct Ollama {
     keep_alive: Option<Value>,
     think: Option<Value>,
     sensitivity: Sensitivity,
+    tools: ToolLane,
+    /// Whether the model was told of tools by the protocol and refused.
+    refused_tools: AtomicBool,
     known: Mutex<Option<Known>>,
     fitter: Mutex<Fitter>,
     warned: AtomicBool,
+}
+
+/// What `/api/chat` gives.
+enum Answer {
+    /// The JSON of an answer.
+    Whole(Value),
+    /// A call that the server itself could not read.
+    Unreadable(Completion),
 }
 
 /// What `/api/show` said, and when.
@@ -57,6 +69,8 @@ impl Ollama {
             keep_alive: model.keep_alive.clone(),
             think: model.think.clone(),
             sensitivity,
+            tools: model.tools,
+            refused_tools: AtomicBool::new(false),
             known: Mutex::new(None),
             fitter: Mutex::new(Fitter::new()),
             warned: AtomicBool::new(false),
@@ -129,22 +143,31 @@ impl Ollama {
         body
     }
 
-    /// The JSON of a successful `/api/chat`.
+    /// What `/api/chat` gave.
     fn chat_answer(
         &self,
         body: &Value,
+        offer: &Offer,
         deadline: Deadline,
         cancel: &Cancel,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Answer, Failure> {
         let response = self
             .endpoint
             .send("/api/chat", Some(body), deadline, cancel)?;
         if !(200..300).contains(&response.status) {
-            return Err(self.refusal(&response));
+            let told = Told::read(&response.body);
+            return match super::unreadable(&told, offer) {
+                Some(completion) => Ok(Answer::Unreadable(completion)),
+                None => Err(self.refusal(&response)),
+            };
         }
         let answer = self.endpoint.json(&response)?;
         if let Some(error) = answer.get("error") {
-            return Err(self.endpoint.told(500, &Told::of(error)));
+            let told = Told::of(error);
+            return match super::unreadable(&told, offer) {
+                Some(completion) => Ok(Answer::Unreadable(completion)),
+                None => Err(self.endpoint.told(500, &told)),
+            };
         }
         if let Some(host) = remote(&answer) {
             let mut facts = self.known().unwrap_or_default();
@@ -154,7 +177,7 @@ impl Ollama {
                 return Err(self.elsewhere(&host));
             }
         }
-        Ok(answer)
+        Ok(Answer::Whole(answer))
     }
 
     fn refusal(&self, response: &Response) -> Failure {
@@ -181,28 +204,53 @@ impl Provider for Ollama {
         let facts = self.facts(deadline, cancel)?;
         let context_tokens = self.context_tokens(&facts);
         let fitted = lock(&self.fitter).fit(prompt, context_tokens);
-        let messages = fitted.said.iter().map(super::message).collect();
-        let answer = self.chat_answer(&self.request(messages, context_tokens), deadline, cancel)?;
+        let said = fitted.said.iter().map(super::message);
+        let messages = said.chain(fitted.turns.iter().map(turn)).collect();
+        let mut body = self.request(messages, context_tokens);
+        if let Some(tools) = super::tools(&prompt.offer) {
+            body["tools"] = tools;
+        }
+        let answer = match self.chat_answer(&body, &prompt.offer, deadline, cancel) {
+            Ok(Answer::Whole(answer)) => answer,
+            Ok(Answer::Unreadable(completion)) => {
+                let left_out = fitted.left_out;
+                return Ok(Completion {
+                    left_out,
+                    ..completion
+                });
+            }
+            Err(failure) => {
+                if failure.kind == FailureKind::ToolsUnsupported {
+                    self.refused_tools.store(true, Ordering::Relaxed);
+                }
+                return Err(failure);
+            }
+        };
         if let Some(tokens) = answer["prompt_eval_count"]
             .as_u64()
             .and_then(|tokens| u32::try_from(tokens).ok())
         {
             lock(&self.fitter).learn(fitted.estimated_tokens, tokens);
         }
-        let content = answer["message"]["content"].as_str().ok_or_else(|| {
-            self.endpoint.failure(
-                FailureKind::Body,
-                "the answer of /api/chat has no message.content",
-            )
-        })?;
+        let calls = super::calls_of(&answer["message"], &prompt.offer, self.endpoint.limits());
+        let content = match answer["message"]["content"].as_str() {
+            Some(content) => content,
+            None if !calls.is_empty() => "",
+            None => {
+                return Err(self.endpoint.failure(
+                    FailureKind::Body,
+                    "the answer of /api/chat has no message.content",
+                ))
+            }
+        };
         if answer["done"] == Value::Bool(false) {
             return Err(self
                 .endpoint
                 .failure(FailureKind::Body, "the answer of /api/chat is unfinished"));
         }
         let cut = answer["done_reason"] == "length";
-        let text = strip(content);
-        if text.trim().is_empty() {
+        let text = super::words(content, &prompt.offer);
+        if text.trim().is_empty() && calls.is_empty() {
             return Err(self.endpoint.failure(
                 FailureKind::Empty,
                 if cut {
@@ -214,8 +262,23 @@ impl Provider for Ollama {
         }
         Ok(Completion {
             text,
+            calls,
             cut,
             left_out: fitted.left_out,
+        })
+    }
+
+    fn lane(&self, deadline: Deadline, cancel: &Cancel) -> Result<Lane, Failure> {
+        if self.tools == ToolLane::Text || self.refused_tools.load(Ordering::Relaxed) {
+            return Ok(Lane::Text);
+        }
+        if self.tools == ToolLane::Native {
+            return Ok(Lane::Native);
+        }
+        Ok(match self.facts(deadline, cancel)?.tools {
+            Some(true) => Lane::Native,
+            // A server that does not tell may hand tools on to a template that knows none.
+            Some(false) | None => Lane::Text,
         })
     }
 
@@ -249,7 +312,28 @@ impl Provider for Ollama {
         let facts = self.facts(deadline, cancel)?;
         // Without messages the server only loads the model.
         let body = self.request(Vec::new(), self.context_tokens(&facts));
-        self.chat_answer(&body, deadline, cancel).map(|_| ())
+        self.chat_answer(&body, &Offer::Nothing, deadline, cancel)
+            .map(|_| ())
+    }
+}
+
+/// What happened in a run, as Ollama has it: arguments as an object, results by the tool's name.
+fn turn(turn: &Turn) -> Value {
+    match turn {
+        Turn::Said(said) => super::message(said),
+        Turn::Called { text, calls } => {
+            let calls: Vec<Value> = calls
+                .iter()
+                .map(|call| {
+                    let arguments = call.sent_arguments();
+                    json!({"function": {"name": call.name, "arguments": arguments}})
+                })
+                .collect();
+            json!({"role": "assistant", "content": text, "tool_calls": calls})
+        }
+        Turn::Observed { name, text, .. } => {
+            json!({"role": "tool", "content": text, "tool_name": name})
+        }
     }
 }
 

@@ -2,19 +2,21 @@
 //! is one of them with its own root. Tolerates what such servers send in the wild. Runs on the
 //! thread of the run.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-use serde_json::{Map, Value};
+use serde_json::{json, Map, Value};
 
 use super::endpoint::{Endpoint, Told};
 use super::Provider;
 use crate::base::clock::Deadline;
 use crate::base::secret::Secret;
 use crate::base::sync::lock;
-use crate::domain::brain::{Model, Sensitivity};
-use crate::domain::completion::{Completion, Failure, FailureKind, ModelFacts, Prompt, Said};
-use crate::domain::prompt::Fitter;
-use crate::domain::reasoning::strip;
+use crate::domain::brain::{Model, Sensitivity, ToolLane};
+use crate::domain::completion::{
+    Completion, Failure, FailureKind, Lane, ModelFacts, Offer, Prompt, Turn,
+};
+use crate::domain::prompt::{Fitted, Fitter};
 use crate::net::cancel::Cancel;
 use crate::net::http::Wire;
 
@@ -27,6 +29,9 @@ pub(super) struct OpenAi {
     endpoint: Endpoint,
     model_id: String,
     options: Map<String, Value>,
+    tools: ToolLane,
+    /// Whether the model was told of tools by the protocol and refused.
+    refused_tools: AtomicBool,
     known: Mutex<Option<ModelFacts>>,
     fitter: Mutex<Fitter>,
 }
@@ -42,16 +47,22 @@ impl OpenAi {
             endpoint: Endpoint::new(model, sensitivity, key, wire),
             model_id: model.model_id.as_str().to_owned(),
             options: model.options.clone(),
+            tools: model.tools,
+            refused_tools: AtomicBool::new(false),
             known: Mutex::new(None),
             fitter: Mutex::new(Fitter::new()),
         }
     }
 
-    fn request(&self, said: &[Said]) -> Value {
+    fn request(&self, fitted: &Fitted, offer: &Offer) -> Value {
         let mut body = self.options.clone();
         body.insert("model".into(), self.model_id.as_str().into());
-        let messages = said.iter().map(super::message).collect();
+        let said = fitted.said.iter().map(super::message);
+        let messages = said.chain(fitted.turns.iter().map(turn)).collect();
         body.insert("messages".into(), Value::Array(messages));
+        if let Some(tools) = super::tools(offer) {
+            body.insert("tools".into(), tools);
+        }
         body.insert("stream".into(), false.into());
         Value::Object(body)
     }
@@ -71,7 +82,12 @@ impl OpenAi {
         self.endpoint.told(status, &told)
     }
 
-    fn completion(&self, answer: &Value, left_out: u32) -> Result<Completion, Failure> {
+    fn completion(
+        &self,
+        answer: &Value,
+        offer: &Offer,
+        left_out: u32,
+    ) -> Result<Completion, Failure> {
         if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
             return Err(self.error_inside(error));
         }
@@ -95,12 +111,13 @@ impl OpenAi {
         let content =
             content(message).ok_or_else(|| self.body("choices[0].message.content is no text"))?;
         let cut = finish == "length";
-        let mut text = strip(&content);
-        if text.trim().is_empty() {
+        let calls = super::calls_of(message, offer, self.endpoint.limits());
+        let mut text = super::words(&content, offer);
+        if text.trim().is_empty() && calls.is_empty() {
             // A refusal has words of its own: they are the answer.
             text = message["refusal"].as_str().unwrap_or_default().to_owned();
         }
-        if text.trim().is_empty() {
+        if text.trim().is_empty() && calls.is_empty() {
             return Err(self.endpoint.failure(
                 FailureKind::Empty,
                 if cut {
@@ -112,6 +129,7 @@ impl OpenAi {
         }
         Ok(Completion {
             text,
+            calls,
             cut,
             left_out,
         })
@@ -130,19 +148,40 @@ impl Provider for OpenAi {
             .and_then(|facts| facts.context_tokens)
             .unwrap_or(u32::MAX);
         let fitted = lock(&self.fitter).fit(prompt, context_tokens);
-        let body = self.request(&fitted.said);
+        let body = self.request(&fitted, &prompt.offer);
         let response = self
             .endpoint
             .send("/chat/completions", Some(&body), deadline, cancel)?;
         if !(200..300).contains(&response.status) {
-            return Err(self.endpoint.refusal(&response));
+            let told = Told::read(&response.body);
+            if let Some(completion) = super::unreadable(&told, &prompt.offer) {
+                let left_out = fitted.left_out;
+                return Ok(Completion {
+                    left_out,
+                    ..completion
+                });
+            }
+            let failure = self.endpoint.refusal(&response);
+            if failure.kind == FailureKind::ToolsUnsupported {
+                self.refused_tools.store(true, Ordering::Relaxed);
+            }
+            return Err(failure);
         }
         let answer = self.endpoint.json(&response)?;
         let tokens = answer["usage"]["prompt_tokens"].as_u64();
         if let Some(tokens) = tokens.and_then(|tokens| u32::try_from(tokens).ok()) {
             lock(&self.fitter).learn(fitted.estimated_tokens, tokens);
         }
-        self.completion(&answer, fitted.left_out)
+        self.completion(&answer, &prompt.offer, fitted.left_out)
+    }
+
+    /// By the protocol unless the file or the server objects: such servers do not tell before.
+    fn lane(&self, _: Deadline, _: &Cancel) -> Result<Lane, Failure> {
+        let refused = self.refused_tools.load(Ordering::Relaxed);
+        Ok(match self.tools {
+            ToolLane::Auto | ToolLane::Native if !refused => Lane::Native,
+            ToolLane::Auto | ToolLane::Native | ToolLane::Text => Lane::Text,
+        })
     }
 
     fn known(&self) -> Option<ModelFacts> {
@@ -205,6 +244,29 @@ impl OpenAi {
     }
 }
 
+/// What happened in a run, as the API has it: arguments as text, results by the call's id.
+fn turn(turn: &Turn) -> Value {
+    match turn {
+        Turn::Said(said) => super::message(said),
+        Turn::Called { text, calls } => {
+            let calls: Vec<Value> = calls
+                .iter()
+                .map(|call| {
+                    let function =
+                        json!({"name": call.name, "arguments": call.written_arguments()});
+                    json!({"id": call.id, "type": "function", "function": function})
+                })
+                .collect();
+            // A blank text beside calls is refused by some servers, null by none.
+            let content = Some(text).filter(|text| !text.trim().is_empty());
+            json!({"role": "assistant", "content": content, "tool_calls": calls})
+        }
+        Turn::Observed { id, text, .. } => {
+            json!({"role": "tool", "tool_call_id": id, "content": text})
+        }
+    }
+}
+
 /// The text of a message: a string, nothing, or an array of parts of which the texts count.
 fn content(message: &Value) -> Option<String> {
     match message.get("content") {
@@ -223,7 +285,6 @@ fn content(message: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn content_is_text_nothing_or_parts() {

@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::error::StoreError;
 use super::sweep::{Batch, Table, BATCH};
-use super::{Store, Tx};
+use super::{journal, notes, sessions, Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::ids::Conversation;
 
@@ -51,12 +51,15 @@ fn drop_open(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Ends>
         )?
         .execute(key)?;
     tx.count_inbox(-(open as i64));
+    journal::drop_orphans(tx)?;
+    notes::drop_conversation(tx, conversation)?;
     let queued = tx
         .prepare_cached(
             "DELETE FROM outbox WHERE channel = ?1 AND conversation = ?2 AND state = 0",
         )?
         .execute(key)?;
     tx.count_outbox(-(queued as i64));
+    sessions::forget(tx, conversation)?;
     tx.prepare_cached(
         "SELECT (SELECT coalesce(max(id), 0) FROM turns),
                 (SELECT coalesce(max(id), 0) FROM inbox),
@@ -73,7 +76,7 @@ fn drop_open(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Ends>
 
 impl Store {
     /// Takes away all turns from before a moment, save those still in work or on their way out,
-    /// with the finished rows of that time; afterwards no byte of their text is left in the
+    /// with the finished rows and the notes of that time; afterwards no byte of their text is left in the
     /// files. Says how many turns went.
     ///
     /// Blocks: for several short transactions.
@@ -92,11 +95,12 @@ impl Store {
                 break;
             }
         }
+        while self.write(move |tx| notes::drop_old(tx, before))? > 0 {}
         self.wipe()?;
         Ok(gone)
     }
 
-    /// Takes away a conversation: turns, inbox and outbox, the unfinished ones too; afterwards no
+    /// Takes away a conversation: turns, inbox and outbox, the unfinished ones too, and notes; afterwards no
     /// byte of its text is left in the files. Says how many turns went.
     ///
     /// Blocks: for several short transactions.

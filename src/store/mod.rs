@@ -7,13 +7,16 @@
 
 mod claim;
 mod cursor;
+mod customs;
 mod erase;
 mod error;
 mod files;
 mod finish;
 mod ids;
 mod inbox;
+mod journal;
 mod lookup;
+mod notes;
 mod outbox;
 #[cfg(test)]
 mod query_plans;
@@ -21,7 +24,9 @@ mod queue;
 mod readers;
 mod schema;
 mod scrub;
+mod sessions;
 mod state;
+mod stop;
 mod sweep;
 mod ticket;
 mod turns;
@@ -30,24 +35,29 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use rusqlite::Connection;
 
-pub use claim::{recover, Work};
+pub use claim::{recover, Claimed, Work};
+pub use customs::{Ack, Customs};
 pub use error::StoreError;
 pub use files::Lock;
 pub use finish::{Finish, Finished, Reply};
 pub use inbox::{Accepted, Claim, Excuse};
+pub use journal::{AuditedCall, CallEnd, CallRecord, Rehearsed, Step};
 pub use lookup::{Answer, MessageState};
+pub use notes::{Listed, Notebook, Noted};
 pub use outbox::{Delivery, Queued};
 pub use schema::inspect;
+pub use sessions::Session;
 pub use state::State;
+pub use stop::{Acks, Stopped};
 pub use sweep::Swept;
 pub use turns::{Audience, Turn, TurnOutcome};
-pub use tx::Tx;
+pub use tx::{Tx, TxResult};
 
 use crate::base::clock::{Clock, UnixMs};
 use crate::base::random;
@@ -151,6 +161,7 @@ impl Store {
             StoreError::sqlite(path.as_deref().unwrap_or("".as_ref()), &error)
         };
         let recovered = claim::recover(&connection).map_err(named)?;
+        journal::recover(&connection).map_err(named)?;
         let pulse = Pulse {
             inbox_open: inbox::count_open(&connection).map_err(named)?,
             outbox_open: outbox::count_open(&connection).map_err(named)?,
@@ -164,6 +175,7 @@ impl Store {
             limits: limits.clone(),
             clock,
             over: AtomicUsize::new(0),
+            customs: OnceLock::new(),
         });
         let queue = Arc::new(Queue::new(
             limits.store_queue,

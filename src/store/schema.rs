@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::error::StoreError;
 use super::files::beside;
+use super::notes;
 use crate::base::random;
 
 /// Marks a file as Korvun's ("Krvn"; field `application_id` of the file's header,
@@ -103,6 +104,41 @@ const MIGRATIONS: &[&str] = &[
        position INTEGER NOT NULL,
        at_ms INTEGER NOT NULL,
        PRIMARY KEY(channel, account)) WITHOUT ROWID;",
+    // 3: the steps of runs in work, and the audit of tool calls: one row for each call of each
+    // message, without anything that was said.
+    "CREATE TABLE journal(
+       inbox INTEGER NOT NULL,
+       n INTEGER NOT NULL,
+       entry BLOB NOT NULL,
+       PRIMARY KEY(inbox, n)) WITHOUT ROWID;
+
+     CREATE TABLE audit(
+       id INTEGER PRIMARY KEY AUTOINCREMENT,
+       inbox INTEGER NOT NULL,
+       call INTEGER NOT NULL,
+       at_ms INTEGER NOT NULL,
+       brain TEXT NOT NULL,
+       tool TEXT NOT NULL,
+       channel TEXT NOT NULL,
+       outcome TEXT NOT NULL,
+       rule TEXT NOT NULL,
+       latency_ms INTEGER NOT NULL);
+     CREATE UNIQUE INDEX audit_call ON audit(inbox, call);
+     CREATE INDEX audit_brain ON audit(brain, id);",
+    // The notes of brains.
+    notes::TABLE,
+    // Sessions, each with the first turn that belongs to it; the first of a conversation has no
+    // row. `lead` is how many bytes at the beginning of a text were a command that is done;
+    // `recalled` marks Korvun's own turn that brings back an earlier session.
+    "CREATE TABLE sessions(
+       channel TEXT NOT NULL,
+       conversation TEXT NOT NULL,
+       session INTEGER NOT NULL,
+       first_turn INTEGER NOT NULL,
+       began_ms INTEGER NOT NULL,
+       PRIMARY KEY(channel, conversation, session)) WITHOUT ROWID;
+     ALTER TABLE turns ADD COLUMN lead INTEGER NOT NULL DEFAULT 0;
+     ALTER TABLE turns ADD COLUMN recalled INTEGER NOT NULL DEFAULT 0;",
 ];
 
 /// The newest schema that this build knows.

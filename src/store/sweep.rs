@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use super::error::StoreError;
 use super::ticket::Kind;
-use super::{schema, Store, Tx};
+use super::{journal, schema, Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::base::sync::lock;
 
@@ -60,7 +60,7 @@ pub(super) fn trim(tx: &Tx<'_>) -> rusqlite::Result<()> {
              OR (id <= (SELECT max(id) FROM inbox) - ?1 AND dedup IS NULL))",
     )?
     .execute([kept, keys])?;
-    Ok(())
+    journal::trim_audit(tx, kept)
 }
 
 /// Deletes finished rows of a table from its oldest end, up to the first one that is to stay.
@@ -183,6 +183,8 @@ impl Store {
     pub fn sweep(&self) -> Result<Swept, StoreError> {
         let limits = &self.facts.limits;
         let before = self.facts.clock.unix().minus(limits.finished_rows_kept);
+        let audited = self.facts.clock.unix().minus(limits.audit_kept);
+        while self.write(move |tx| journal::drop_audit(tx, audited, BATCH))? > 0 {}
         let mut swept = Swept {
             rows: self.finished(before)?,
             keys: 0,

@@ -1,32 +1,111 @@
-//! The kinds of tool as data: one descriptor each, with the cage that a tool needs. Data only.
+//! The kinds of tool: what each is, as data, with the cage that it needs, and how it is made.
+//! Opens nothing.
 
+use std::sync::Arc;
+
+use super::calc::{self, Calc};
+use super::echo::{self, Echo};
+use super::http_fetch::{self, HttpFetch};
+use super::memory_note::{self, MemoryNote};
+use super::port::Tool;
+use super::read_file::{self, ReadFile};
+use super::root::Forbidden;
+use super::time::{self, Time};
+use super::webhook_call::{self, WebhookCall};
+use crate::domain::brain::{Agent, Sensitivity};
 use crate::domain::catalogue::{Docs, Field, Shape, Stage, ToolDescriptor};
+use crate::domain::completion::ToolSpec;
+use crate::domain::ids::BrainName;
+use crate::net::http::Wire;
+use crate::store::Store;
+
+/// What the tools of one brain are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// The brain.
+    pub brain: &'a BrainName,
+    /// Whether it is private.
+    pub sensitivity: Sensitivity,
+    /// Its cages.
+    pub agent: &'a Agent,
+    /// What network tools send by; its bounds are theirs.
+    pub wire: &'a Wire,
+    /// What may not be read.
+    pub forbidden: &'a Forbidden,
+    /// Where notes are kept; none without storage.
+    pub store: Option<&'a Arc<Store>>,
+}
+
+/// Makes the tool of one brain; `None` where its cage or the store that it needs is missing.
+pub type Constructor = fn(&Parts<'_>) -> Option<Arc<dyn Tool>>;
 
 /// One kind of tool that the catalogue offers.
 #[derive(Debug)]
 pub struct Kind {
     /// What it is, as data.
     pub descriptor: &'static ToolDescriptor,
+    /// What a model is told of it.
+    pub spec: fn() -> ToolSpec,
+    /// What makes one.
+    pub make: Constructor,
 }
 
 /// Every kind of tool. A new one is one line here. None runs a shell, and none will.
 pub const KINDS: &[Kind] = &[
-    Kind { descriptor: &TIME },
-    Kind { descriptor: &ECHO },
-    Kind { descriptor: &CALC },
-    Kind {
-        descriptor: &READ_FILE,
-    },
-    Kind {
-        descriptor: &HTTP_FETCH,
-    },
-    Kind {
-        descriptor: &WEBHOOK_CALL,
-    },
-    Kind {
-        descriptor: &MEMORY_NOTE,
-    },
+    kind(&TIME, time::spec, |parts| {
+        Some(Arc::new(Time::new(Arc::clone(parts.wire.clock()))))
+    }),
+    kind(&ECHO, echo::spec, |_| Some(Arc::new(Echo))),
+    kind(&CALC, calc::spec, |_| Some(Arc::new(Calc))),
+    kind(&READ_FILE, read_file::spec, |parts| {
+        let cage = parts.agent.read_file.as_ref()?;
+        Some(Arc::new(ReadFile::new(cage, parts.forbidden)))
+    }),
+    kind(&HTTP_FETCH, http_fetch::spec, |parts| {
+        let cage = parts.agent.http_fetch.as_ref()?;
+        Some(Arc::new(HttpFetch::new(
+            cage,
+            parts.sensitivity,
+            parts.wire,
+        )))
+    }),
+    kind(&WEBHOOK_CALL, webhook_call::spec, |parts| {
+        let cage = parts.agent.webhook_call.as_ref()?;
+        Some(Arc::new(WebhookCall::new(
+            cage,
+            parts.sensitivity,
+            parts.wire,
+        )))
+    }),
+    kind(&MEMORY_NOTE, memory_note::spec, |parts| {
+        let (memory, store) = (parts.agent.memory?, Arc::clone(parts.store?));
+        let brain = parts.brain.clone();
+        Some(Arc::new(MemoryNote::new(
+            memory,
+            brain,
+            parts.sensitivity,
+            store,
+        )))
+    }),
 ];
+
+const fn kind(
+    descriptor: &'static ToolDescriptor,
+    spec: fn() -> ToolSpec,
+    make: Constructor,
+) -> Kind {
+    Kind {
+        descriptor,
+        spec,
+        make,
+    }
+}
+
+/// The kind of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.descriptor.name == name)
+}
 
 /// A tool without reach: no cage, no network, nothing kept.
 const fn pure(name: &'static str, en: &'static str, es: &'static str) -> ToolDescriptor {
@@ -38,7 +117,7 @@ const fn pure(name: &'static str, en: &'static str, es: &'static str) -> ToolDes
         network: false,
         effects: false,
         stores: false,
-        stage: Stage::Later,
+        stage: Stage::Built,
     }
 }
 

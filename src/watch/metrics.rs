@@ -65,6 +65,8 @@ families! {
     PROVIDER_DURATION "korvun_provider_request_duration_seconds" CALLS, ["provider", "model", "outcome"], "One attempt at a model.";
     PROVIDER_FAILURES "korvun_provider_failures_total" Kind::Counter, ["provider", "model", "kind"], "Failed attempts at a model.";
     PROVIDER_RETRIES "korvun_provider_retries_total" Kind::Counter, ["provider", "model"], "Attempts made again after a failure that can heal.";
+    TOOL_CALLS "korvun_tool_calls_total" Kind::Counter, ["brain", "tool", "channel", "outcome", "rule"], "Tool calls: executed, rehearsed, refused.";
+    TOOL_DURATION "korvun_tool_call_duration_seconds" CALLS, ["tool", "outcome"], "One tool call.";
     ROUTER_ERRORS "korvun_router_errors_total" Kind::Counter, ["kind"], "Faults of Korvun's own, and deliveries given up.";
     TURNS_PERSISTED "korvun_conversation_turns_persisted_total" Kind::Counter, [], "Messages written to the store.";
     ADMIN_AUTH_FAILURES "korvun_admin_auth_failures_total" Kind::Counter, [], "Wrong admin tokens.";

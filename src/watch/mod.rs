@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::Clock;
+use crate::domain::audit::{Rule, ToolOutcome};
 use crate::domain::completion::FailureKind;
 use crate::domain::ids::{BrainName, ChannelName, MessageId};
 use crate::domain::limits::Limits;
@@ -133,6 +134,25 @@ pub struct RunFinished<'a> {
     pub latency: Duration,
     /// Of that, the time in which no model was being asked.
     pub overhead: Duration,
+}
+
+/// A tool call that has ended, as counted and announced. Never its arguments, never its result.
+#[derive(Clone, Debug)]
+pub struct ToolCalled<'a> {
+    /// The brain that made it.
+    pub brain: &'a BrainName,
+    /// The tool; `unknown` where the brain has none of that name.
+    pub tool: &'a str,
+    /// The channel of the message.
+    pub channel: &'a ChannelName,
+    /// How it ended.
+    pub outcome: ToolOutcome,
+    /// What refused it, or would have refused a rehearsed one.
+    pub rule: Option<Rule>,
+    /// How long it took.
+    pub latency: Duration,
+    /// The message it was made for.
+    pub message_id: &'a MessageId,
 }
 
 impl Watch {
@@ -330,6 +350,46 @@ impl Watch {
                 .text("outcome", run.outcome)
                 .number("latency_ms", latency_ms)
                 .text("message_id", run.message_id.as_str())
+        });
+    }
+
+    /// A tool call has ended: one log line, one event, a counter and a histogram.
+    pub fn tool_called(&self, call: &ToolCalled<'_>) {
+        let (outcome, rule) = (call.outcome.word(), call.rule.map_or("", Rule::word));
+        let latency_ms = u64::try_from(call.latency.as_millis()).unwrap_or(u64::MAX);
+        let name = match call.outcome {
+            ToolOutcome::Ok | ToolOutcome::Error | ToolOutcome::Unknown => "tool_used",
+            ToolOutcome::Denied => "tool_denied",
+            ToolOutcome::Shadowed => "tool_shadowed",
+        };
+        self.metrics.add(
+            &metrics::TOOL_CALLS,
+            &[
+                call.brain.as_str(),
+                call.tool,
+                call.channel.as_str(),
+                outcome,
+                rule,
+            ],
+            1,
+        );
+        self.metrics
+            .observe(&metrics::TOOL_DURATION, &[call.tool, outcome], call.latency);
+        log::info!(
+            brain = call.brain.as_str(), tool = call.tool, channel = call.channel.as_str(),
+            outcome = outcome, rule = rule, latency_ms = latency_ms,
+            message_id = call.message_id.as_str();
+            "{name}"
+        );
+        self.event(name, |event| {
+            event
+                .text("channel", call.channel.as_str())
+                .text("brain", call.brain.as_str())
+                .text("tool", call.tool)
+                .text("outcome", outcome)
+                .text("rule", rule)
+                .number("latency_ms", latency_ms)
+                .text("message_id", call.message_id.as_str())
         });
     }
 

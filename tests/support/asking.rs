@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use korvun::base::clock::{Deadline, SystemClock};
 use korvun::domain::brain::{Locality, Model, ToolLane};
-use korvun::domain::completion::{Completion, Failure, Prompt, Said, Speaker};
+use korvun::domain::completion::{Completion, Failure, Offer, Prompt, Said, Speaker};
 use korvun::domain::ids::{ChannelName, Conversation, Endpoint};
 use korvun::domain::limits::Limits;
 use korvun::net::cancel::Cancel;
@@ -73,6 +73,8 @@ pub fn prompt(text: &str) -> Prompt {
         head: vec![said(Speaker::System, "be kind")],
         history: Vec::new(),
         tail: vec![said(Speaker::User, text)],
+        turns: Vec::new(),
+        offer: Offer::Nothing,
     }
 }
 

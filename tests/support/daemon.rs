@@ -90,6 +90,11 @@ impl Site {
         self.path().join("korvun.db")
     }
 
+    /// Starts another binary from now on.
+    pub fn binary(&mut self, binary: &str) {
+        self.binary = binary.into();
+    }
+
     /// The first brain's first model, to change it.
     pub fn model(&mut self) -> &mut Value {
         &mut self.config["brains"][0]["models"][0]
@@ -146,7 +151,7 @@ impl Site {
 
 /// An address in 127/8 that no other site of this machine uses, so that fixed ports never collide,
 /// not with each other and not with the port of a client in passing.
-fn own_host() -> String {
+pub fn own_host() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(1);
     let mine = (std::process::id() as usize & 0x3fff) << 9
         | (COUNT.fetch_add(1, Ordering::SeqCst) & 0x1ff);

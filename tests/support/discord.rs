@@ -3,10 +3,12 @@
 //! breaks; the test fails by them when the peer goes. Faults are keyed to the steps of the protocol
 //! ("the second resume").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,6 +26,9 @@ pub const BOT: &str = "900000000000000001";
 /// The server in which people talk.
 pub const GUILD: &str = "800000000000000001";
 
+/// How long a request may be on its way on a busy machine.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
+
 /// A step of the gateway at which something may go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
@@ -35,6 +40,8 @@ pub enum At {
     Resume,
     /// A heartbeat has come.
     Heartbeat,
+    /// An event has been said, as it happened.
+    Dispatch,
 }
 
 /// What is done there in place of what is due.
@@ -63,6 +70,8 @@ pub enum Fault {
     Html(u16),
     /// The end of the connection, without an answer.
     Close,
+    /// Nothing, for as long as the client stays: the connection is half open.
+    Hang,
     /// The request is done, its answer is lost.
     LoseAnswer,
     /// This in place of the answer.
@@ -73,6 +82,8 @@ pub enum Fault {
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub at: Instant,
+    /// When the first byte of its request was seen.
+    pub first_byte: Instant,
     pub channel: String,
     pub text: String,
     pub reply_to: Option<String>,
@@ -85,6 +96,8 @@ pub struct Known {
     pub events: BTreeMap<u64, String>,
     /// Whether a Resume finds it.
     pub open: bool,
+    /// The last number that the client has said it has taken.
+    pub taken: u64,
 }
 
 type SocketScript = dyn Fn(At, usize) -> Option<Do> + Send + Sync;
@@ -121,17 +134,31 @@ pub struct World {
     /// Messages that each channel takes within a time; none: any number.
     bucket: Option<(usize, Duration)>,
     taken: BTreeMap<String, Vec<Instant>>,
-    /// Nothing on that route before that moment.
-    held: BTreeMap<String, Instant>,
+    /// Nothing on that route before that moment; since when.
+    held: BTreeMap<String, (Instant, Instant)>,
     refused: usize,
     flags: u64,
     expected: Vec<&'static str>,
+    /// Connections that are open.
+    open: usize,
+    /// The next identify is the first of a process, which cannot know of those before it.
+    pub newborn: bool,
+    /// Whether a bot may make 50 requests a second and no more, as Discord has it.
+    limit_all: bool,
+    requests: VecDeque<Instant>,
+    /// Just before the last message to the bot was said.
+    pub handed: Option<Instant>,
+    followers: BTreeMap<String, Sender<Sent>>,
+    /// Whether messages are kept at all; the bench only follows them.
+    follow_only: bool,
 }
 
 /// What the peer's threads share.
 pub struct Shared {
     world: Mutex<World>,
     pub changed: Condvar,
+    /// Wakes the gateway's side: the end that is written to, the end that it waits at.
+    pub wake: (UnixStream, UnixStream),
     script: Mutex<Box<Script>>,
     pub socket_script: Mutex<Box<SocketScript>>,
     pub stop: AtomicBool,
@@ -139,6 +166,8 @@ pub struct Shared {
     tls: Option<Arc<ServerConfig>>,
     host: String,
     gateway: SocketAddr,
+    /// Where its gateway is said to be.
+    told: Mutex<SocketAddr>,
 }
 
 /// The peer; ends with its value, and fails the test by every rule that was broken.
@@ -162,6 +191,11 @@ impl Discord {
             (listener, addr)
         };
         let ((api_listener, api), (gateway_listener, gateway)) = (listen(), listen());
+        let wake = UnixStream::pair().expect("a pair of sockets");
+        for end in [&wake.0, &wake.1] {
+            end.set_nonblocking(true)
+                .expect("a socket that does not wait");
+        }
         let shared = Arc::new(Shared {
             world: Mutex::new(World {
                 sessions: BTreeMap::new(),
@@ -189,8 +223,16 @@ impl Discord {
                 refused: 0,
                 flags: 1 << 19,
                 expected: Vec::new(),
+                open: 0,
+                newborn: true,
+                limit_all: false,
+                requests: VecDeque::new(),
+                handed: None,
+                followers: BTreeMap::new(),
+                follow_only: false,
             }),
             changed: Condvar::new(),
+            wake,
             script: Mutex::new(Box::new(|_, _, _| None)),
             socket_script: Mutex::new(Box::new(|_, _| None)),
             stop: AtomicBool::new(false),
@@ -198,6 +240,7 @@ impl Discord {
             tls,
             host: host.to_owned(),
             gateway,
+            told: Mutex::new(gateway),
         });
         let accepting = vec![
             accept(api_listener, &shared, |shared, stream, _| {
@@ -228,9 +271,24 @@ impl Discord {
         )
     }
 
+    /// Where its HTTP API listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.api
+    }
+
     /// The address of its gateway.
     pub fn socket_url(&self) -> String {
         self.shared.socket_url("")
+    }
+
+    /// Where the HTTP API listens, and the gateway.
+    pub fn addrs(&self) -> (SocketAddr, SocketAddr) {
+        (self.api, self.shared.gateway)
+    }
+
+    /// From now on the gateway is said to be there.
+    pub fn tell_gateway(&self, addr: SocketAddr) {
+        *self.shared.told.lock().expect("told") = addr;
     }
 
     /// What it knows.
@@ -257,6 +315,23 @@ impl Discord {
         self.world().bucket = Some((most, span));
     }
 
+    /// A bot may make 50 requests a second and no more from now on.
+    pub fn limit_all(&self) {
+        self.world().limit_all = true;
+    }
+
+    /// From now on the messages to a channel go to this receiver too.
+    pub fn follow(&self, channel: &str) -> Receiver<Sent> {
+        let (sender, receiver) = mpsc::channel();
+        self.world().followers.insert(channel.to_owned(), sender);
+        receiver
+    }
+
+    /// From now on nothing is kept but for followers, and nobody who waits is woken.
+    pub fn keep_nothing(&self) {
+        self.world().follow_only = true;
+    }
+
     /// The switch Message Content Intent is off.
     pub fn withhold_content(&self) {
         self.world().flags = 0;
@@ -270,13 +345,29 @@ impl Discord {
     /// Does something to the connection that stands.
     pub fn order(&self, order: Do) {
         self.world().order = Some(order);
-        self.shared.changed.notify_all();
+        self.shared.happened();
+    }
+
+    /// The client was killed, or stopped: what it was told goes with it, its last requests are read
+    /// to their end, and nobody resumes its sessions.
+    pub fn client_gone(&self, most: Duration) {
+        self.wait_until("end of all connections", most, |world| {
+            (world.open == 0).then_some(())
+        });
+        let mut world = self.world();
+        world.held.clear();
+        world.taken.clear();
+        world.live = None;
+        world.newborn = true;
+        for session in world.sessions.values_mut() {
+            session.open = false;
+        }
     }
 
     /// Something happens; it is kept for the session, connected or not. Its sequence number.
     pub fn event(&self, name: &str, data: &Value) -> Option<u64> {
         let seq = self.world().happen(name, data);
-        self.shared.changed.notify_all();
+        self.shared.happened();
         seq
     }
 
@@ -501,7 +592,12 @@ fn accept(
                 }
             };
             let theirs = shared.clone();
-            thread::spawn(move || work(&theirs, stream, line));
+            theirs.world().open += 1;
+            thread::spawn(move || {
+                work(&theirs, stream, line);
+                theirs.world().open -= 1;
+                theirs.changed.notify_all();
+            });
         }
     })
 }
@@ -510,6 +606,7 @@ fn accept(
 enum Answer {
     Json(u16, String, Value),
     Html(u16),
+    Hang,
     End,
 }
 
@@ -529,6 +626,11 @@ impl World {
     /// When a sign of life was shown, and where.
     pub fn typed(&self) -> &[(Instant, String)] {
         &self.typed
+    }
+
+    /// How many requests of that route have come.
+    pub fn calls(&self, route: &str) -> usize {
+        self.calls.get(route).copied().unwrap_or(0)
     }
 
     /// Notes that a rule was broken.
@@ -554,7 +656,11 @@ impl Shared {
     /// The address of the gateway, or of its part for resuming.
     fn socket_url(&self, path: &str) -> String {
         let scheme = if self.tls.is_some() { "wss" } else { "ws" };
-        format!("{scheme}://{}:{}{path}", self.host, self.gateway.port())
+        let told = *self.told.lock().expect("told");
+        if told != self.gateway {
+            return format!("{scheme}://{told}{path}");
+        }
+        format!("{scheme}://{}:{}{path}", self.host, told.port())
     }
 
     /// What READY names as the address for resuming.
@@ -562,10 +668,17 @@ impl Shared {
         self.socket_url("/resume")
     }
 
+    /// Wakes whoever waits for something to happen.
+    fn happened(&self) {
+        self.changed.notify_all();
+        // Full is as good: there is something to wake by.
+        let _ = (&self.wake.0).write(&[1]);
+    }
+
     fn answer_all(&self, stream: Stream) -> io::Result<()> {
         let mut reader = BufReader::with_capacity(16 * 1024, stream);
-        while let Some((_, head, body)) = read_message(&mut reader)? {
-            let (status, kind, fields, body) = match self.answer(&head, &body) {
+        while let Some((at, head, body)) = read_message(&mut reader)? {
+            let (status, kind, fields, body) = match self.answer(&head, &body, at) {
                 Answer::Json(204, fields, _) => (204, "text/plain", fields, String::new()),
                 Answer::Json(status, fields, body) => {
                     (status, "application/json", fields, body.to_string())
@@ -576,23 +689,29 @@ impl Shared {
                     String::new(),
                     "<html>no</html>".to_owned(),
                 ),
+                Answer::Hang => {
+                    // Ends when the client leaves, or the peer.
+                    let _ = io::copy(&mut reader, &mut io::sink());
+                    break;
+                }
                 Answer::End => break,
             };
             let length = match status {
                 204 => String::new(),
                 _ => format!("Content-Length: {}\r\n", body.len()),
             };
-            let stream = reader.get_mut();
-            write!(
-                stream,
+            // One write: in pieces it would reach the client in pieces.
+            let answer = format!(
                 "HTTP/1.1 {status} x\r\nContent-Type: {kind}\r\n{length}{fields}\r\n{body}"
-            )?;
+            );
+            let stream = reader.get_mut();
+            stream.write_all(answer.as_bytes())?;
             stream.flush()?;
         }
         reader.get_ref().tcp().shutdown(Shutdown::Both)
     }
 
-    fn answer(&self, head: &str, body: &[u8]) -> Answer {
+    fn answer(&self, head: &str, body: &[u8], at: Instant) -> Answer {
         let field = |name: &str| {
             head.lines().skip(1).find_map(|line| {
                 let (own, value) = line.split_once(':')?;
@@ -623,9 +742,11 @@ impl Shared {
             }
             let count = world.calls.entry(route.to_owned()).or_default();
             *count += 1;
-            *count
+            if !world.follow_only {
+                self.changed.notify_all();
+            }
+            world.calls[route]
         };
-        self.changed.notify_all();
         if field("authorization") != Some(format!("Bot {TOKEN}")) {
             return refuse(401, 0, "401: Unauthorized");
         }
@@ -636,22 +757,26 @@ impl Shared {
             Some(Fault::Limit(seconds, global)) => self.limit(&key, seconds, global),
             Some(Fault::Html(status)) => Answer::Html(status),
             Some(Fault::Close) => Answer::End,
+            Some(Fault::Hang) => Answer::Hang,
             Some(Fault::Json(value)) => good(value),
             Some(Fault::LoseAnswer) => {
-                let _ = self.honest(route, channel, &key, &body);
+                let _ = self.honest(route, channel, &key, &body, at);
                 Answer::End
             }
-            None => self.honest(route, channel, &key, &body),
+            None => self.honest(route, channel, &key, &body, at),
         };
-        self.changed.notify_all();
+        if !self.world().follow_only {
+            self.changed.notify_all();
+        }
         answer
     }
 
     fn limit(&self, key: &str, seconds: f64, global: bool) -> Answer {
         let mut world = self.world();
-        let until = Instant::now() + Duration::from_secs_f64(seconds);
+        let now = Instant::now();
+        let until = now + Duration::from_secs_f64(seconds);
         let key = if global { "global" } else { key };
-        world.held.insert(key.to_owned(), until);
+        world.held.insert(key.to_owned(), (now, until));
         world.refused += 1;
         Answer::Json(
             429,
@@ -660,7 +785,14 @@ impl Shared {
         )
     }
 
-    fn honest(&self, route: &str, channel: &str, key: &str, body: &Value) -> Answer {
+    fn honest(
+        &self,
+        route: &str,
+        channel: &str,
+        key: &str,
+        body: &Value,
+        first_byte: Instant,
+    ) -> Answer {
         match route {
             "gateway" => {
                 let world = self.world();
@@ -685,27 +817,46 @@ impl Shared {
             },
             _ => match self.held(key) {
                 Some(refused) => refused,
-                None => self.message_in(channel, key, body),
+                None => self.message_in(channel, key, body, first_byte),
             },
         }
     }
 
-    /// A request that comes before its time breaks a rule.
+    /// A request that comes before its time breaks a rule; one too many over all is refused.
     fn held(&self, key: &str) -> Option<Answer> {
         let now = Instant::now();
         let mut world = self.world();
-        let ends = ["global", key].map(|key| world.held.get(key).copied());
-        let until = ends.into_iter().flatten().max()?;
+        if world.limit_all {
+            let old = |at: &Instant| now.duration_since(*at) >= Duration::from_secs(1);
+            while world.requests.front().is_some_and(old) {
+                world.requests.pop_front();
+            }
+            if let (true, Some(first)) = (world.requests.len() >= 50, world.requests.front()) {
+                let left = Duration::from_secs(1) - now.duration_since(*first);
+                drop(world);
+                return Some(self.limit(key, left.as_secs_f64(), true));
+            }
+            world.requests.push_back(now);
+        }
+        let holds = ["global", key].map(|key| world.held.get(key).copied());
+        let (since, until) = holds
+            .into_iter()
+            .flatten()
+            .max_by_key(|(_, until)| *until)?;
         let left = until.saturating_duration_since(now);
         if left.is_zero() {
             return None;
         }
-        world.note(format!("{key}: asked {left:?} before its time"));
+        // What was on its way when a limit for everything was told could not know of it.
+        let own = world.held.get(key).is_some_and(|(_, own)| *own == until);
+        if own || now.duration_since(since) > ON_ITS_WAY {
+            world.note(format!("{key}: asked {left:?} before its time"));
+        }
         drop(world);
         Some(self.limit(key, left.as_secs_f64(), false))
     }
 
-    fn message_in(&self, channel: &str, key: &str, body: &Value) -> Answer {
+    fn message_in(&self, channel: &str, key: &str, body: &Value, first_byte: Instant) -> Answer {
         let mut world = self.world();
         let text = body["content"].as_str().unwrap_or_default();
         let length = text.chars().count();
@@ -752,7 +903,7 @@ impl Shared {
             taken.push(now);
             let left = most - taken.len();
             if left == 0 {
-                world.held.insert(key.to_owned(), now + reset);
+                world.held.insert(key.to_owned(), (now, now + reset));
             }
             fields = format!(
                 "X-RateLimit-Bucket: b1\r\nX-RateLimit-Limit: {most}\r\nX-RateLimit-Remaining: {left}\r\nX-RateLimit-Reset-After: {:.3}\r\n",
@@ -768,16 +919,26 @@ impl Shared {
         let message = json!({"id": world.next_id.to_string(), "channel_id": channel, "type": 0,
             "author": person(BOT), "content": text, "mentions": [], "attachments": [], "embeds": []});
         world.nonces.insert(nonce, message.clone());
-        world.sent.push(Sent {
+        let sent = Sent {
             at: now,
+            first_byte,
             channel: channel.to_owned(),
             text: text.to_owned(),
             reply_to: body["message_reference"]["message_id"]
                 .as_str()
                 .map(str::to_owned),
-        });
+        };
+        if let Some(follower) = world.followers.get(channel) {
+            // A follower that has left is no fault.
+            let _ = follower.send(sent.clone());
+        }
+        if !world.follow_only {
+            world.sent.push(sent);
+        }
         // What the bot says comes back to it.
         world.happen("MESSAGE_CREATE", &message);
+        drop(world);
+        self.happened();
         Answer::Json(200, fields, message)
     }
 }

@@ -2,11 +2,13 @@
 //! that the client says against the rules of the platform.
 
 use std::collections::VecDeque;
+use std::io::Read;
 use std::net::Shutdown;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use serde_json::{json, Value};
 use tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tungstenite::protocol::CloseFrame;
@@ -14,10 +16,15 @@ use tungstenite::{Error, Message, WebSocket};
 
 use super::discord::{person, At, Do, Known, Shared, Stream, BOT, TOKEN};
 
-/// How often a connection looks at what there is to say.
+/// How often a connection looks at what there is to say; it is woken for what has just happened.
 const TICK: Duration = Duration::from_millis(5);
+/// How long it listens to a client that has begun to speak.
+const LISTEN: Duration = Duration::from_millis(1);
 /// How late a heartbeat may be on a busy machine.
 const LATE: Duration = Duration::from_secs(5);
+
+/// A look that comes so late shows that the machine stood still.
+const STALL: Duration = Duration::from_secs(1);
 
 /// The connection and what has been said on it.
 struct Line<'a> {
@@ -54,7 +61,7 @@ pub fn converse(shared: &Arc<Shared>, stream: Stream, number: usize) {
     let Ok(socket) = tungstenite::accept_hdr(stream, look) else {
         return;
     };
-    let _ = socket.get_ref().tcp().set_read_timeout(Some(TICK));
+    let _ = socket.get_ref().tcp().set_read_timeout(Some(LISTEN));
     let interval = {
         let mut world = shared.world();
         if query != "v=10&encoding=json" {
@@ -89,24 +96,63 @@ impl Line<'_> {
         if !self.step(At::Connect, |line| line.say(&hello)) {
             return;
         }
+        let mut looked = Instant::now();
         while !self.shared.stop.load(Ordering::SeqCst) {
-            match self.socket.read() {
-                Ok(Message::Text(text)) if !self.hung => {
-                    if !self.heard(&text) {
-                        return;
-                    }
-                }
-                Ok(Message::Close(frame)) => return self.closed(frame),
-                Ok(_) => {}
-                Err(Error::Io(error))
-                    if matches!(
-                        error.kind(),
-                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-                    ) => {}
-                Err(_) => return,
+            let late = looked.elapsed().saturating_sub(STALL);
+            // While the whole machine stands still nobody's heart beats.
+            self.beat += late;
+            looked = Instant::now();
+            if self.wait() && !self.listen() {
+                return;
             }
             if !self.hung && !self.obey() {
                 return;
+            }
+        }
+    }
+
+    /// Waits for the client or for something to happen, for a tick at most; whether the client has
+    /// to be listened to.
+    fn wait(&self) -> bool {
+        let (client, wake) = (self.socket.get_ref(), &self.shared.wake.1);
+        let mut ready = [
+            PollFd::new(client.tcp(), PollFlags::IN),
+            PollFd::new(wake, PollFlags::IN),
+        ];
+        let tick = Timespec {
+            tv_sec: 0,
+            tv_nsec: TICK.subsec_nanos().into(),
+        };
+        let _ = poll(&mut ready, Some(&tick));
+        let [client_ready, woken] = ready.map(|one| !one.revents().is_empty());
+        if woken {
+            let _ = (&*wake).read(&mut [0; 4096]);
+        }
+        // Behind TLS more may have been read than was asked for.
+        client_ready || matches!(client, Stream::Tls(_))
+    }
+
+    /// Hears the client out; whether the connection goes on.
+    fn listen(&mut self) -> bool {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Text(text)) if !self.hung => {
+                    if !self.heard(&text) {
+                        return false;
+                    }
+                }
+                Ok(Message::Close(frame)) => {
+                    self.closed(frame);
+                    return false;
+                }
+                Ok(_) => {}
+                Err(Error::Io(error)) => {
+                    return matches!(
+                        error.kind(),
+                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+                    )
+                }
+                Err(_) => return false,
             }
         }
     }
@@ -119,7 +165,15 @@ impl Line<'_> {
             if let Some(order) = order {
                 return self.perform(order);
             }
-            self.say_news();
+            while let Some(text) = self.next_news() {
+                self.say(&text);
+                if !self.step(At::Dispatch, |_| ()) {
+                    return false;
+                }
+                if self.hung {
+                    return true;
+                }
+            }
         }
         if self.session.is_some() && self.beat.elapsed() > self.interval + LATE {
             let mut world = self.shared.world();
@@ -260,9 +314,20 @@ impl Line<'_> {
             _ => {}
         }
         self.shared.world().beats += 1;
+        self.taken(seq.as_u64());
         self.step(At::Heartbeat, |line| {
             line.say(&json!({"op": 11}).to_string())
         })
+    }
+
+    /// The client has told how far it has taken what was said.
+    fn taken(&self, seq: Option<u64>) {
+        let mut world = self.shared.world();
+        let known = self.session.as_ref().map(|(id, _)| id);
+        let known = known.and_then(|id| world.sessions.get_mut(id));
+        if let (Some(known), Some(seq)) = (known, seq) {
+            known.taken = known.taken.max(seq);
+        }
     }
 
     /// Whether the greeting is one that this connection may have.
@@ -301,9 +366,10 @@ impl Line<'_> {
             let last = world.identifies.last().copied();
             let too_soon =
                 last.is_some_and(|last| now.duration_since(last) < Duration::from_millis(4900));
-            if too_soon {
+            if too_soon && !world.newborn {
                 world.note("two identifies within five seconds");
             }
+            world.newborn = false;
             world.identifies.push(now);
             world.starts_left = world.starts_left.saturating_sub(1);
             too_soon
@@ -361,7 +427,10 @@ impl Line<'_> {
             Some(_) => {
                 line.shared.world().resumes.push(seq);
                 line.session = Some((id.clone(), seq));
-                line.say_news();
+                line.taken(Some(seq));
+                while let Some(text) = line.next_news() {
+                    line.say(&text);
+                }
                 let done = json!({"t": "RESUMED", "s": Value::Null, "op": 0, "d": {}});
                 line.say(&done.to_string());
                 line.live(id);
@@ -370,22 +439,17 @@ impl Line<'_> {
         self.step(At::Resume, due)
     }
 
-    /// Says what has happened since.
-    fn say_news(&mut self) {
-        let Some((id, last)) = self.session.clone() else {
-            return;
-        };
-        let news: Vec<(u64, String)> = {
-            let world = self.shared.world();
-            let Some(session) = world.sessions.get(&id) else {
-                return;
-            };
-            let news = session.events.range(last + 1..);
-            news.map(|(seq, text)| (*seq, text.clone())).collect()
-        };
-        for (seq, text) in news {
-            self.say(&text);
-            self.session = Some((id.clone(), seq));
+    /// What happened next, to be said now.
+    fn next_news(&mut self) -> Option<String> {
+        let (id, last) = self.session.as_mut()?;
+        let mut world = self.shared.world();
+        let mut news = world.sessions.get(id)?.events.range(*last + 1..);
+        let (seq, text) = news.next()?;
+        *last = *seq;
+        let text = text.clone();
+        if text.contains("MESSAGE_CREATE") && !text.contains("\"bot\":true") {
+            world.handed = Some(Instant::now());
         }
+        Some(text)
     }
 }

@@ -311,6 +311,53 @@ fn kill_9_neither_loses_an_update_nor_answers_it_twice() {
 }
 
 #[test]
+fn an_update_that_comes_again_is_answered_once_in_this_life_and_in_the_next() {
+    let (peer, model) = (Telegram::start(), Model::echo());
+    let site = site_of(&peer, &model.url());
+    let daemon = site.start();
+    let mut update = json!({"message": {"message_id": 77, "date": 1_790_000_000, "from": person_of(7),
+        "chat": {"id": 7, "type": "private"}, "text": "once"}});
+    update["update_id"] = json!(peer.update(update.clone()));
+    peer.wait_for_sent(1, SOON);
+    peer.wait_for_acknowledged(SOON);
+    // Telegram forgets that it was acknowledged.
+    let again = || {
+        let (update, told) = (update.to_string(), std::sync::Once::new());
+        peer.script(move |method, _, _| {
+            let mut first = false;
+            if method == "getUpdates" {
+                told.call_once(|| first = true);
+            }
+            first.then(|| Fault::Updates(update.clone()))
+        });
+    };
+    // The message behind it comes again with it: its acknowledgement was not heard either.
+    let deduped = |daemon: &Daemon| {
+        let line = "korvun_deduped_total{channel=\"telegram\"} ";
+        let until = Instant::now() + SOON;
+        while !daemon.admin("GET", "/metrics", None).text().contains(line) {
+            assert!(Instant::now() < until, "{}", daemon.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    again();
+    // The poll that is open goes on honestly; the next one brings it.
+    peer.say(7, "wake up");
+    deduped(&daemon);
+    peer.wait_for_sent(2, SOON);
+    // Not killed: what was just sent may be sent again then.
+    daemon.stop();
+    again();
+    let daemon = site.start();
+    deduped(&daemon);
+    peer.say(7, "the last");
+    peer.wait_for_sent(3, SOON);
+    assert_eq!(peer.texts(7), ["once", "wake up", "the last"].map(echo));
+    assert_eq!(model.asked("once"), 1);
+    daemon.stop();
+}
+
+#[test]
 fn a_part_that_fails_is_sent_again_and_those_before_it_are_not() {
     let peer = Telegram::scripted(|method, nth, _| {
         (method == "sendMessage" && nth == 2).then_some(Fault::Html(502))

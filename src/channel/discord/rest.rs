@@ -17,9 +17,10 @@ use crate::net::cancel::Cancel;
 use crate::net::error::HttpError;
 use crate::net::http::{Client, Request, Resend, Response, Wire};
 
-/// How the client names itself; Discord asks for this form ("User Agent").
+/// How the client names itself; Discord asks for this form ("User Agent"). No address on the web is
+/// ours, and somebody else's would be a lie: the name is one that never resolves (RFC 2606).
 pub(super) const USER_AGENT: &str = concat!(
-    "DiscordBot (https://github.com/korvun/korvun, ",
+    "DiscordBot (https://korvun.invalid, ",
     env!("CARGO_PKG_VERSION"),
     ")"
 );

@@ -1,13 +1,11 @@
 //! Where `read_file` may never read, as far as the paths alone tell. By resolved path it is judged
 //! again at start and at each use.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
 use super::facts::Facts;
 use super::view::Object;
-
-/// Folders of the system that hold secrets or endless files.
-const FORBIDDEN: [&str; 4] = ["/proc", "/sys", "/dev", "/run/credentials"];
+use crate::domain::paths::{plain, FORBIDDEN};
 
 /// Judges the root of `read_file`.
 pub(super) fn root(agent: &Object<'_>, facts: &Facts<'_>) {
@@ -47,19 +45,4 @@ pub(super) fn root(agent: &Object<'_>, facts: &Facts<'_>) {
             return;
         }
     }
-}
-
-/// The path with `.` and `..` resolved by the text alone.
-fn plain(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                out.pop();
-            }
-            other => out.push(other),
-        }
-    }
-    out
 }

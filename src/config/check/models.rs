@@ -10,6 +10,7 @@ use crate::config::json::{Node, Value};
 use crate::config::values;
 use crate::domain::address::is_private;
 use crate::domain::brain::{Dispatch, Locality, Model, Sensitivity, ToolLane};
+use crate::domain::hosts;
 use crate::domain::ids::{Endpoint, ModelId, ProviderName};
 use crate::domain::privacy;
 use crate::domain::url::Url;
@@ -165,7 +166,7 @@ fn ollama_address(text: &str) -> Option<String> {
         _ if authority.starts_with(':') => format!("127.0.0.1{authority}"),
         _ => authority.to_owned(),
     };
-    let (host, own_port) = values::host_port(&authority).ok()?;
+    let (host, own_port) = hosts::host_port(&authority).ok()?;
     let host = match host.in_url().as_str() {
         "0.0.0.0" | "[::]" | "localhost" => "127.0.0.1".to_owned(),
         other => other.to_owned(),

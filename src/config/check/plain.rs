@@ -8,6 +8,7 @@ use crate::base::text::prefix;
 use crate::config::json::Value;
 use crate::config::values;
 use crate::domain::catalogue::{Family, Shape};
+use crate::domain::hosts;
 use crate::domain::url::Url;
 
 /// Judges a value that holds no others. The refusal never repeats what may be a secret.
@@ -220,13 +221,13 @@ fn place(shape: Shape, text: &str) -> Result<(), Words> {
             format!("{} is not a time of day", shown(text)),
             "hours and minutes, such as 04:00".into(),
         )),
-        Shape::HostPort => values::host_port(text).map(drop).map_err(|why| {
+        Shape::HostPort => hosts::host_port(text).map(drop).map_err(|why| {
             (
                 format!("can never match: {why}"),
                 "such as 192.168.1.20:5678".into(),
             )
         }),
-        Shape::HostName => match values::host_port(text) {
+        Shape::HostName => match hosts::host_port(text) {
             Ok((_, None)) => Ok(()),
             Ok((_, Some(_))) => refuse(
                 "can never match: the port is not compared",
