@@ -479,12 +479,12 @@ fn a_planned_stop_gives_the_attempt_back_and_an_end_without_one_does_not() {
                 "what was in work waits again"
             );
             assert_eq!(store.counts().inbox_open, 2);
-            let work = claim(store, &c).expect("waits");
+            let work = claim(&store, &c).expect("waits");
             assert_eq!((work.attempt, work.text.as_str()), (attempt, "hola"));
             ids.push(work.message_id.clone());
             assert!(store.give_back(work.row).expect("given back"));
             assert!(!store.give_back(work.row).expect("asked"), "once only");
-            let again = claim(store, &c).expect("waits");
+            let again = claim(&store, &c).expect("waits");
             assert_eq!((again.attempt, again.text.as_str()), (attempt, "hola"));
         }
     }

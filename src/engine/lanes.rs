@@ -187,6 +187,21 @@ impl Lanes {
         self.unlock(state);
     }
 
+    /// The message for which a conversation waits may be gone: whoever is next waits anew, with a
+    /// time of its own.
+    pub fn renew(&self, conversation: &Conversation, needs: &Needs) {
+        let now = self.0.clock.now();
+        let mut state = lock(&self.0.state);
+        let waits = |lane: &Lane| lane.working.is_none();
+        if state.lanes.get(conversation).is_some_and(waits) {
+            state.lanes.remove(conversation);
+            let granted = state.places.leave(conversation, now);
+            self.grant(&mut state, granted);
+            self.wait(&mut state, conversation, needs);
+        }
+        self.unlock(state);
+    }
+
     /// Ends a run: gives its places back, and queues the conversation again when it has more to
     /// do (`waiting`, or a message that came meanwhile). The second call for a ticket does nothing.
     pub fn finish(&self, ticket: &Ticket, waiting: bool, needs: &Needs) {

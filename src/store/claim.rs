@@ -126,6 +126,7 @@ fn claim(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Claimed> 
     let mut claimed = Claimed::default();
     // The lowest unfinished row is the one in work wherever there is one.
     while let Some((State::Waiting, mut work)) = first(tx, conversation)? {
+        tx.enter(&mut work, tx.session(conversation)?.number)?;
         if let Some(outgoing) = customs::judge(tx, &mut work)? {
             tx.count_inbox(-1);
             claimed.said.push(outgoing);

@@ -75,14 +75,13 @@ pub(super) fn acknowledge(tx: &Tx<'_>, work: &Work, ack: &Ack) -> rusqlite::Resu
     Ok(outgoing)
 }
 
-/// Judges the first message of a conversation; an acknowledgement has closed it.
+/// Judges the first message of a conversation; an acknowledgement has closed it. It stands in the
+/// active session.
 pub(super) fn judge(tx: &Tx<'_>, work: &mut Work) -> rusqlite::Result<Option<Outgoing>> {
     let Some(customs) = tx.facts.customs.get() else {
         return Ok(None);
     };
     let customs = Arc::clone(customs);
-    let session = tx.session(&work.conversation)?.number;
-    tx.enter(work, session)?;
     match customs.judge(tx, work)? {
         Some(ack) => acknowledge(tx, work, &ack).map(Some),
         None => Ok(None),
@@ -93,6 +92,7 @@ pub(super) fn judge(tx: &Tx<'_>, work: &mut Work) -> rusqlite::Result<Option<Out
 pub(super) fn settle(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Vec<Outgoing>> {
     let mut said = Vec::new();
     while let Some((State::Waiting, mut work)) = claim::first(tx, conversation)? {
+        tx.enter(&mut work, tx.session(conversation)?.number)?;
         match judge(tx, &mut work)? {
             Some(outgoing) => {
                 tx.count_inbox(-1);

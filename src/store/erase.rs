@@ -93,6 +93,7 @@ impl Store {
                 break;
             }
         }
+        self.write(sessions::forget_old)?;
         self.wipe()?;
         Ok(gone)
     }

@@ -1,7 +1,7 @@
 //! Tests that no statement on a message's way grows with the history.
 
 use super::schema::open_memory;
-use super::{claim, inbox, outbox, turns};
+use super::{claim, inbox, outbox, sessions, turns};
 
 /// Whatever the size of the history, a message's way touches few rows.
 #[test]
@@ -14,6 +14,10 @@ fn no_statement_on_a_messages_way_looks_through_a_table() {
         (outbox::OUTGOING, "PRIMARY KEY"),
         (outbox::QUEUED, "outbox_queued"),
         (turns::HISTORY, "turns_order"),
+        (turns::DIALOGUE, "turns_order"),
+        (sessions::ACTIVE, "PRIMARY KEY"),
+        (sessions::FIRST_SAID, "turns_order"),
+        (sessions::LAST_SAID, "turns_order"),
     ] {
         let mut explained = connection
             .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))

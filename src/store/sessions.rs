@@ -16,15 +16,19 @@ pub struct Session {
     pub number: i64,
     /// No turn that stands before this one belongs to it.
     pub first_turn: i64,
-    /// When it began; unknown for the first one of a conversation.
-    pub began: Option<UnixMs>,
 }
 
 /// The active session. The first of a conversation has no row.
-pub(super) const ACTIVE: &str = "SELECT session, first_turn, began_ms FROM sessions
+pub(super) const ACTIVE: &str = "SELECT session, first_turn FROM sessions
      WHERE channel = ?1 AND conversation = ?2 ORDER BY session DESC LIMIT 1";
 
-/// The turn that was said last before another one, and not before a third.
+/// When something was said first in a stretch of turns.
+pub(super) const FIRST_SAID: &str = "SELECT at_ms FROM turns
+     WHERE channel = ?1 AND conversation = ?2
+       AND coalesce(after, id) >= ?3 AND coalesce(after, id) < ?4
+     ORDER BY coalesce(after, id), id LIMIT 1";
+
+/// When something was said last in it.
 pub(super) const LAST_SAID: &str = "SELECT at_ms FROM turns
      WHERE channel = ?1 AND conversation = ?2
        AND coalesce(after, id) >= ?3 AND coalesce(after, id) < ?4
@@ -43,7 +47,6 @@ pub(super) fn active(
                 Ok(Session {
                     number: row.get(0)?,
                     first_turn: row.get(1)?,
-                    began: Some(UnixMs(row.get(2)?)),
                 })
             },
         )
@@ -51,7 +54,6 @@ pub(super) fn active(
     Ok(found.unwrap_or(Session {
         number: 1,
         first_turn: 0,
-        began: None,
     }))
 }
 
@@ -60,6 +62,18 @@ pub(super) fn forget(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Resu
     tx.prepare_cached("DELETE FROM sessions WHERE channel = ?1 AND conversation = ?2")?
         .execute(params![conversation.channel.as_str(), &*conversation.id])
         .map(drop)
+}
+
+/// Takes away the sessions that ended before the oldest turn that is left.
+pub(super) fn forget_old(tx: &Tx<'_>) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "DELETE FROM sessions WHERE EXISTS (SELECT 1 FROM sessions l
+           WHERE l.channel = sessions.channel AND l.conversation = sessions.conversation
+             AND l.session > sessions.session
+             AND l.first_turn <= coalesce((SELECT min(id) FROM turns), l.first_turn))",
+    )?
+    .execute([])
+    .map(drop)
 }
 
 impl Tx<'_> {
@@ -80,7 +94,6 @@ impl Tx<'_> {
         &self,
         conversation: &Conversation,
         first_turn: i64,
-        began: UnixMs,
     ) -> rusqlite::Result<Session> {
         let active = self.session(conversation)?;
         if active.first_turn == first_turn {
@@ -88,45 +101,43 @@ impl Tx<'_> {
         }
         let number = active.number + 1;
         self.prepare_cached(
-            "INSERT INTO sessions(channel, conversation, session, first_turn, began_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO sessions(channel, conversation, session, first_turn)
+             VALUES (?1, ?2, ?3, ?4)",
         )?
         .execute(params![
             conversation.channel.as_str(),
             &*conversation.id,
             number,
-            first_turn,
-            began.0
+            first_turn
         ])?;
-        Ok(Session {
-            number,
-            first_turn,
-            began: Some(began),
-        })
+        Ok(Session { number, first_turn })
     }
 
-    /// When something was last said in the active session before the turn `before`; none while it
-    /// is empty.
+    /// When something was said first and last in the active session before the turn `before`; none
+    /// while it is empty.
     ///
     /// # Errors
     /// The database's.
-    pub fn last_said(
+    pub fn said(
         &self,
         conversation: &Conversation,
         session: &Session,
         before: i64,
-    ) -> rusqlite::Result<Option<UnixMs>> {
-        self.prepare_cached(LAST_SAID)?
-            .query_row(
-                params![
-                    conversation.channel.as_str(),
-                    &*conversation.id,
-                    session.first_turn,
-                    before
-                ],
-                |row| row.get(0).map(UnixMs),
-            )
-            .optional()
+    ) -> rusqlite::Result<Option<(UnixMs, UnixMs)>> {
+        let at = |sql: &str| {
+            self.prepare_cached(sql)?
+                .query_row(
+                    params![
+                        conversation.channel.as_str(),
+                        &*conversation.id,
+                        session.first_turn,
+                        before
+                    ],
+                    |row| row.get(0).map(UnixMs),
+                )
+                .optional()
+        };
+        Ok(at(FIRST_SAID)?.zip(at(LAST_SAID)?))
     }
 
     /// Whether the active session has dialogue before the turn `before`.

@@ -27,8 +27,6 @@ pub struct Stopped {
     pub accepted: Accepted,
     /// The inbox row that was in work and is cancelled: its run has nothing to do any more.
     pub row: Option<i64>,
-    /// Messages that wait behind it.
-    pub waiting: u32,
 }
 
 fn stop(
@@ -40,7 +38,6 @@ fn stop(
     let refused = |accepted| Stopped {
         accepted,
         row: None,
-        waiting: 0,
     };
     if let Some(row) = inbox::duplicate(tx, &inbound)? {
         return Ok(refused(Accepted::Duplicate {
@@ -78,7 +75,6 @@ fn stop(
             said,
         },
         row,
-        waiting: inbox::waiting(tx, &conversation)?,
     })
 }
 
