@@ -20,6 +20,7 @@ mod outbox;
 mod query_plans;
 mod queue;
 mod readers;
+mod row;
 mod schema;
 mod scrub;
 mod sessions;
@@ -39,7 +40,7 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-pub use claim::{Claimed, Work};
+pub use claim::Claimed;
 pub use customs::{Ack, Customs};
 pub use error::StoreError;
 pub use files::Lock;
@@ -47,6 +48,7 @@ pub use finish::{Finish, Finished, Reply};
 pub use inbox::{Accepted, Claim, Excuse};
 pub use lookup::{Answer, MessageState};
 pub use outbox::{Delivery, Queued};
+pub use row::Work;
 pub use schema::inspect;
 pub use sessions::Session;
 pub use state::State;
@@ -115,6 +117,7 @@ pub struct Store {
     recovered: u64,
     swept: Mutex<sweep::Cursor>,
     held: Mutex<Option<Lock>>,
+    customs: OnceLock<Arc<dyn Customs>>,
 }
 
 impl std::fmt::Debug for Store {
@@ -170,7 +173,6 @@ impl Store {
             limits: limits.clone(),
             clock,
             over: AtomicUsize::new(0),
-            customs: OnceLock::new(),
         });
         let queue = Arc::new(Queue::new(
             limits.store_queue,
@@ -196,6 +198,7 @@ impl Store {
             recovered,
             swept: Mutex::default(),
             held: Mutex::new(held),
+            customs: OnceLock::new(),
         })
     }
 

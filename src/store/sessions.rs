@@ -1,11 +1,12 @@
 //! Sessions of a conversation: which one is active, where it begins, and what dialogue the last one
-//! had. Runs on the store's thread, within the transaction of the message that asks. A session is a
+//! had. Writes run on the store's thread, reads on the caller's too. A session is a
 //! stretch of turns in the order of the conversation; the last one is active.
 
 use rusqlite::{params, OptionalExtension};
 
+use super::error::StoreError;
 use super::turns::{self, Audience, Turn};
-use super::Tx;
+use super::{Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::ids::Conversation;
 
@@ -173,5 +174,30 @@ impl Tx<'_> {
         let last = said.last().map(|turn| turn.session);
         said.retain(|turn| Some(turn.session) == last);
         Ok(said)
+    }
+}
+
+impl Store {
+    /// The last `limit` messages of a conversation's active session that a model may see, oldest
+    /// first, each answer behind its question, all before the turn `before`. A public audience is shown
+    /// nothing that came to or from a private brain.
+    ///
+    /// Blocks: as [`Store::read`].
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    pub fn history(
+        &self,
+        conversation: &Conversation,
+        before: i64,
+        limit: u32,
+        audience: Audience,
+    ) -> Result<Vec<Turn>, StoreError> {
+        let conversation = conversation.clone();
+        self.read(move |connection| {
+            let from = active(connection, &conversation)?.first_turn;
+            let span = (from, before);
+            turns::history(connection, &conversation, span, limit, audience)
+        })
     }
 }

@@ -329,11 +329,9 @@ fn sessions_go_with_their_conversation_and_with_the_turns_of_later_ones() {
         let c = conversation(id);
         store
             .write(move |tx| {
-                tx.prepare(
-                    "SELECT session FROM sessions WHERE conversation = ?1 ORDER BY session",
-                )?
-                .query_map([&*c.id], |row| row.get(0))?
-                .collect()
+                tx.prepare("SELECT session FROM sessions WHERE conversation = ?1 ORDER BY session")?
+                    .query_map([&*c.id], |row| row.get(0))?
+                    .collect()
             })
             .expect("read")
     };
