@@ -28,7 +28,6 @@ mod sessions;
 mod shield;
 mod simulation;
 mod skills;
-mod skills;
 mod soak;
 mod store;
 mod support;

@@ -182,3 +182,31 @@ fn a_remainder_in_work_when_the_process_is_killed_begins_one_session() {
         .expect("counted");
     assert_eq!(sessions, 1, "begun once");
 }
+
+#[test]
+fn who_comes_behind_a_stop_has_a_time_of_its_own() {
+    let (model, sink) = (hanging(), Sink::start());
+    let mut site = site(&model.url(), &sink.url());
+    let mut holder = site.config["brains"][0].clone();
+    holder["name"] = json!("holder");
+    let brains = site.config["brains"].as_array_mut().expect("brains");
+    brains.push(holder);
+    site.config["brains"][0]["answer_timeout"] = json!("5s");
+    let daemon = site.start();
+    // Another brain holds the endpoint's only place for good.
+    daemon.console("console::holder", "slow one");
+    model.wait_for_asks(1, SOON);
+    let mut poster = daemon.poster();
+    poster.say("c", "waits", None).expect("accepted");
+    // Time passes; that is what the test is about.
+    std::thread::sleep(Duration::from_secs(3));
+    poster.say("c", "/stop", None).expect("accepted");
+    let begun = Instant::now();
+    let next = poster.say("c", "next", None).expect("accepted").id;
+    sink.reply_to(&next, SOON);
+    assert!(
+        begun.elapsed() > Duration::from_millis(4500),
+        "given up after {:?}, by the time of the one before it",
+        begun.elapsed()
+    );
+}
