@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod admin;
+mod agents;
 mod cli;
 mod config;
 mod dependencies;
