@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use korvun::admin::server::{Admin, Options};
 use korvun::admin::{
-    Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ModelView, ToolSupport,
+    AnswerView, Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ModelView,
+    ToolSupport,
 };
 use korvun::base::clock::{Clock, UnixMs};
 use korvun::base::secret::Secret;
@@ -99,10 +100,16 @@ impl Backend for Desk {
             "m1" => Ok(Some(MessageView {
                 state: "answered",
                 delivery: Some("sent"),
+                answer: Some(AnswerView {
+                    message_id: MessageId::new("m9"),
+                    role: "assistant",
+                    text: "Hi.".into(),
+                }),
             })),
             "m2" => Ok(Some(MessageView {
                 state: "queued",
                 delivery: None,
+                answer: None,
             })),
             "unreadable" => Err("the disk is gone".to_owned()),
             _ => Ok(None),
@@ -527,11 +534,14 @@ fn a_message_tells_where_it_stands() {
     let ask = |id: &str| rig.ask(&format!("GET /api/messages/{id}"), &bearer, "");
     assert_eq!(
         ask("m1").json(),
-        serde_json::json!({"state": "answered", "delivery": "sent"})
+        serde_json::json!({
+            "state": "answered", "delivery": "sent",
+            "answer": {"message_id": "m9", "role": "assistant", "text": "Hi."},
+        })
     );
     assert_eq!(
         ask("m2").json(),
-        serde_json::json!({"state": "queued", "delivery": null})
+        serde_json::json!({"state": "queued", "delivery": null, "answer": null})
     );
     assert_eq!(refused(&ask("m3")), (404, "not_found".to_owned()));
     assert_eq!(refused(&ask("unreadable")), (503, "unavailable".to_owned()));

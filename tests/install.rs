@@ -160,7 +160,11 @@ fn the_unit_is_one_that_systemd_understands() {
         ("RuntimeDirectory", &["korvun"]),
         (
             "Environment",
-            &["MALLOC_ARENA_MAX=1", "XDG_CONFIG_HOME=/var/lib"],
+            &[
+                "MALLOC_ARENA_MAX=1",
+                "GLIBC_TUNABLES=glibc.malloc.tcache_count=0",
+                "XDG_CONFIG_HOME=/var/lib",
+            ],
         ),
     ] {
         assert_eq!(setting(&unit, name), value, "{name}");

@@ -95,7 +95,18 @@ impl Api {
     fn message(&self, id: &MessageId) -> Response {
         match self.backend.message(id) {
             Ok(Some(view)) => {
-                let body = json!({ "state": view.state, "delivery": view.delivery });
+                let answer = view.answer.map(|answer| {
+                    json!({
+                        "message_id": answer.message_id.as_str(),
+                        "role": answer.role,
+                        "text": answer.text,
+                    })
+                });
+                let body = json!({
+                    "state": view.state,
+                    "delivery": view.delivery,
+                    "answer": answer,
+                });
                 Response::json(200, body.to_string())
             }
             Ok(None) => Response::error(404, "not_found", "there is no message of this id"),

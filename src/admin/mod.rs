@@ -139,10 +139,23 @@ pub enum ConsoleRefusal {
 }
 
 /// Where a message stands, in the words of the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageView {
     /// `queued working answered excused operator cancelled set_aside`.
     pub state: &'static str,
     /// `queued sent failed`, where it has or is an outgoing message.
     pub delivery: Option<&'static str>,
+    /// What was answered, as long as it is stored.
+    pub answer: Option<AnswerView>,
+}
+
+/// The answer to a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerView {
+    /// Its own id.
+    pub message_id: MessageId,
+    /// `assistant operator system`.
+    pub role: &'static str,
+    /// What was said.
+    pub text: String,
 }

@@ -176,6 +176,8 @@ pub enum SendFailure {
     NotYet {
         /// How long.
         wait: Duration,
+        /// Whom that holds.
+        held: Held,
     },
     /// No other try will.
     Never {

@@ -31,6 +31,10 @@ pub enum Command {
     Check(Check),
     /// Ask a running gateway how it is.
     Status(Status),
+    /// Tell what the gate would decide.
+    Explain(Explain),
+    /// Talk to a brain.
+    Chat(Chat),
     /// Show a message on its way.
     Demo,
 }
@@ -75,6 +79,56 @@ pub struct Status {
     pub addr: Option<String>,
     /// How the answer is written.
     pub form: Form,
+}
+
+/// `korvun explain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explain {
+    /// The brain.
+    pub brain: String,
+    /// The configuration file.
+    pub config: Option<PathBuf>,
+    /// The channel that a message would come from.
+    pub channel: Option<String>,
+    /// The kind of chat that it would be said in.
+    pub chat: Option<Chats>,
+    /// The one tool that is asked about.
+    pub tool: Option<String>,
+    /// What the tool would be called with.
+    pub target: Option<Target>,
+    /// How the answer is written.
+    pub form: Form,
+}
+
+/// The kinds of chat of a chat platform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chats {
+    /// One person and the bot.
+    Direct,
+    /// Several people.
+    Group,
+}
+
+/// What a tool would be called with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// An address to fetch or to call.
+    Url(String),
+    /// A file to read.
+    Path(String),
+}
+
+/// `korvun chat`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chat {
+    /// The brain, with `/NAME` behind it for a conversation of its own.
+    pub brain: Option<String>,
+    /// The configuration file that tells address, token variable and brains.
+    pub config: Option<PathBuf>,
+    /// The address itself.
+    pub addr: Option<String>,
+    /// A file of `KEY=VALUE` lines with the token.
+    pub env_file: Option<PathBuf>,
 }
 
 /// For whom an answer is written.
@@ -147,6 +201,32 @@ const ADDR: Flag = Flag {
     summary: "the admin address (default: the configuration's)",
 };
 
+const CHANNEL: Flag = Flag {
+    name: "channel",
+    value: "CHANNEL",
+    summary: "as for a message from this channel",
+};
+const CHAT: Flag = Flag {
+    name: "chat",
+    value: "direct|group",
+    summary: "as for a message in this kind of chat",
+};
+const TOOL: Flag = Flag {
+    name: "tool",
+    value: "TOOL",
+    summary: "this tool only",
+};
+const URL: Flag = Flag {
+    name: "url",
+    value: "URL",
+    summary: "judge a call with this address",
+};
+const PATH: Flag = Flag {
+    name: "path",
+    value: "PATH",
+    summary: "judge a call with this file",
+};
+
 /// Options that every command takes.
 pub const EVERYWHERE: [Flag; 2] = [
     Flag {
@@ -162,7 +242,7 @@ pub const EVERYWHERE: [Flag; 2] = [
 ];
 
 /// Every command of this build.
-pub static COMMANDS: [Entry; 6] = [
+pub static COMMANDS: [Entry; 8] = [
     Entry {
         name: "serve",
         operand: "",
@@ -187,7 +267,7 @@ pub static COMMANDS: [Entry; 6] = [
                 Exit codes: 0 no errors (warnings may be), 1 the preflight failed, \
                 2 errors or no file.",
         build: |mut given| {
-            let file = match (given.operand()?, given.path("config")?) {
+            let file = match (given.operand("file")?, given.path("config")?) {
                 (Some(_), Some(_)) => {
                     return Err(Usage::new(
                         "the file is named twice",
@@ -223,6 +303,71 @@ pub static COMMANDS: [Entry; 6] = [
         },
     },
     Entry {
+        name: "chat",
+        operand: "[BRAIN[/NAME]]",
+        flags: &[CONFIG, ADDR, ENV_FILE],
+        summary: "talk to a brain of a running gateway, on the console channel",
+        about: "Reads a line and writes the answer; the end of input and Ctrl-C end it. Without a \
+                brain, the one that the console's route names, else the first. The admin token \
+                comes from the variable that the configuration names, from --env-file, or from a \
+                prompt. Exit codes: 0 ended, 1 no answer could be had, 2 usage.",
+        build: |mut given| {
+            Ok(Command::Chat(Chat {
+                brain: given.word("brain")?,
+                config: given.path("config")?,
+                addr: given.text("addr")?,
+                env_file: given.path("env-file")?,
+            }))
+        },
+    },
+    Entry {
+        name: "explain",
+        operand: "BRAIN",
+        flags: &[CONFIG, CHANNEL, CHAT, TOOL, URL, PATH, JSON],
+        summary: "tell what the gate decides about a brain's tools, and by which rule",
+        about:
+            "Offline: nothing is executed, opened or looked up. Without --channel or --chat the \
+                limits by channel and chat are told and restrict nothing. Exit codes: 0 also when \
+                the tool would be denied, 2 usage, or errors in the configuration.",
+        build: |mut given| {
+            let chat = match given.text("chat")?.as_deref() {
+                None => None,
+                Some("direct") => Some(Chats::Direct),
+                Some("group") => Some(Chats::Group),
+                Some(other) => {
+                    return Err(Usage::new(
+                        format!("--chat `{other}`"),
+                        "it is `direct` or `group`",
+                    ))
+                }
+            };
+            let target = match (given.text("url")?, given.text("path")?) {
+                (Some(_), Some(_)) => {
+                    return Err(Usage::new(
+                        "--url and --path at once",
+                        "a tool takes one or the other",
+                    ))
+                }
+                (Some(url), None) => Some(Target::Url(url)),
+                (None, path) => path.map(Target::Path),
+            };
+            Ok(Command::Explain(Explain {
+                brain: given.word("brain")?.ok_or_else(|| {
+                    Usage::new(
+                        "`explain` needs a brain",
+                        "name one of the configuration's brains",
+                    )
+                })?,
+                config: given.path("config")?,
+                channel: given.text("channel")?,
+                chat,
+                tool: given.text("tool")?,
+                target,
+                form: given.form(),
+            }))
+        },
+    },
+    Entry {
         name: "demo",
         operand: "",
         flags: &[],
@@ -250,7 +395,7 @@ pub static COMMANDS: [Entry; 6] = [
 ];
 
 /// Commands that Korvun has, but not this build of it.
-const LATER: [&str; 5] = ["reload", "explain", "chat", "backup", "restore"];
+const LATER: [&str; 3] = ["reload", "backup", "restore"];
 
 /// A command line that makes no sense, and what would.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -322,21 +467,34 @@ impl Given {
             .transpose()
     }
 
-    fn operand(&mut self) -> Result<Option<OsString>, Usage> {
+    /// The one word behind the command, which names a `what`.
+    fn operand(&mut self, what: &str) -> Result<Option<OsString>, Usage> {
         if let Some(more) = self.words.get(1) {
             let shown = more.to_string_lossy().into_owned();
             return Err(Usage::new(
                 format!("`{shown}` is one word too many"),
-                "name one file",
+                format!("name one {what}"),
             ));
         }
         match self.words.pop() {
             Some(word) if word.is_empty() => Err(Usage::new(
-                "the file's name is empty",
-                "leave it out, or name a file",
+                format!("the {what}'s name is empty"),
+                format!("leave it out, or name a {what}"),
             )),
             word => Ok(word),
         }
+    }
+
+    /// The same as a text.
+    fn word(&mut self, what: &str) -> Result<Option<String>, Usage> {
+        let word = self.operand(what)?;
+        word.map(|word| {
+            word.into_string().map_err(|word| {
+                let shown = word.to_string_lossy().into_owned();
+                Usage::new(format!("`{shown}` is not UTF-8"), "type it anew")
+            })
+        })
+        .transpose()
     }
 
     /// The words as the name of a command, for `help`.
@@ -555,6 +713,17 @@ mod tests {
                 form,
             })
         };
+        let explain = |channel: Option<&str>, chat, target| {
+            Command::Explain(Explain {
+                brain: "casa".into(),
+                config: None,
+                channel: channel.map(str::to_owned),
+                chat,
+                tool: None,
+                target,
+                form: Form::Text,
+            })
+        };
         let entry = |name| COMMANDS.iter().find(|entry| entry.name == name);
         for (line, expected) in [
             ("", Command::Help(None)),
@@ -603,6 +772,29 @@ mod tests {
                 status(Some("c"), Some("h:1"), Form::Json),
             ),
             ("demo", Command::Demo),
+            ("chat", Command::Chat(Chat::default())),
+            (
+                "chat casa/kitchen --addr h:1 --env-file e --config c",
+                Command::Chat(Chat {
+                    brain: Some("casa/kitchen".into()),
+                    config: Some("c".into()),
+                    addr: Some("h:1".into()),
+                    env_file: Some("e".into()),
+                }),
+            ),
+            ("explain casa", explain(None, None, None)),
+            (
+                "explain casa --channel console --chat direct --url http://h/x",
+                explain(
+                    Some("console"),
+                    Some(Chats::Direct),
+                    Some(Target::Url("http://h/x".into())),
+                ),
+            ),
+            (
+                "explain --chat=group casa --path a/b",
+                explain(None, Some(Chats::Group), Some(Target::Path("a/b".into()))),
+            ),
         ] {
             assert_eq!(command(line), expected, "{line}");
         }
@@ -671,9 +863,17 @@ mod tests {
                 "`backup`: this build does not have it yet",
                 "",
             ),
+            ("chat a b", "`b` is one word too many", "name one brain"),
+            ("explain", "`explain` needs a brain", "brains"),
             (
-                "chat --no-color",
-                "`chat`: this build does not have it yet",
+                "explain a --chat both",
+                "--chat `both`",
+                "`direct` or `group`",
+            ),
+            ("explain a --url u --path p", "--url and --path at once", ""),
+            (
+                "restore --no-color",
+                "`restore`: this build does not have it yet",
                 "",
             ),
             ("\u{1b}[2J", "unknown command `\\u{1b}[2J`", ""),

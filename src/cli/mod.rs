@@ -1,9 +1,11 @@
 //! What a person types and reads: arguments, exit codes, human output. The main thread runs it.
 //! Answers go to standard output, everything else to standard error.
 
+mod chat;
 pub mod check;
 pub mod command;
 mod demo;
+mod explain;
 mod help;
 mod serve;
 pub mod status;
@@ -83,6 +85,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Check(typed) => config_check(&typed, style),
         Command::Status(typed) => status(&typed, style),
         Command::Serve(serve) => serve::run(&serve, Style::of_stderr(wish)),
+        Command::Chat(typed) => chat::run(&typed, Style::of_stderr(wish)),
+        Command::Explain(typed) => explain::run(&typed, style),
         Command::Demo => demo(Style::of_stderr(wish)),
     }
 }

@@ -228,6 +228,25 @@ pub fn resolve(plan: &Plan, places: &Places, sources: &Sources, redactor: &Redac
     }
 }
 
+/// The value of one variable, for whoever needs no other; `None` where it is unset.
+///
+/// Blocks: as [`resolve`].
+///
+/// # Errors
+/// The env file cannot be read, or the value is unfit.
+pub fn one(name: &EnvName, sources: &Sources) -> Result<Option<Secret>, Problem> {
+    let from_file = match sources.env_file.as_deref() {
+        None => HashMap::new(),
+        Some(path) => read_env_file(path)?,
+    };
+    look_up(name, sources, &from_file).map_err(|why| {
+        Problem::of_file(
+            format!("the value of {name} cannot be used: {why}"),
+            "set it again, on one line and without quotes around it",
+        )
+    })
+}
+
 /// The value of one variable: the first source that has one decides.
 fn look_up(
     name: &EnvName,

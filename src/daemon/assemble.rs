@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
+
 use crate::base::clock::{Clock, Deadline};
 use crate::base::sync::spawn;
 use crate::channel::console::Console;
@@ -13,6 +15,7 @@ use crate::channel::webhook::{self, Webhook};
 use crate::config::plan::{self, ChannelSettings, Plan};
 use crate::config::secrets::Secrets;
 use crate::domain::brain::{Agent, Brain};
+use crate::domain::command;
 use crate::domain::ids::{BrainName, ChannelName, EnvName};
 use crate::domain::limits::Limits;
 use crate::domain::privacy;
@@ -67,7 +70,7 @@ pub fn setup(plan: Plan, tools: &Tools<'_>, writing: Writing) -> Result<Setup, S
     }
     let mut channels: BTreeMap<ChannelName, Arc<dyn Channel>> = BTreeMap::new();
     for channel in &plan.channels {
-        if let Some(built) = build_channel(channel, tools)? {
+        if let Some(built) = build_channel(channel, &plan, tools)? {
             channels.insert(channel.name.clone(), built);
         }
     }
@@ -79,10 +82,29 @@ pub fn setup(plan: Plan, tools: &Tools<'_>, writing: Writing) -> Result<Setup, S
         };
         channels.insert(name, Arc::new(console));
     }
+    let zone = zone(&plan);
     Ok(Setup {
         plan,
         brains,
         channels,
+        zone,
+    })
+}
+
+/// The local zone, where a day of the plan begins by it. Without one the day begins by UTC, which
+/// is said.
+fn zone(plan: &Plan) -> TimeZone {
+    if plan
+        .session
+        .as_ref()
+        .and_then(|session| session.daily_at)
+        .is_none()
+    {
+        return TimeZone::UTC;
+    }
+    TimeZone::try_system().unwrap_or_else(|error| {
+        log::warn!(error = error.to_string().as_str(); "the local time zone is not known, session.daily_at goes by UTC: install the system's zone database (tzdata) or set TZ");
+        TimeZone::UTC
     })
 }
 
@@ -133,8 +155,10 @@ fn live_tools(brain: &Brain, agent: &Agent, tools: &Tools<'_>) -> Vec<LiveTool> 
 /// A channel of the file; `None` for the console, which comes with the admin token, not with the file.
 fn build_channel(
     channel: &plan::Channel,
+    plan: &Plan,
     tools: &Tools<'_>,
 ) -> Result<Option<Arc<dyn Channel>>, StartError> {
+    let offer = plan.offer(&channel.name);
     let secret = |name: &EnvName| {
         tools.secrets.of(name).cloned().ok_or_else(|| StartError {
             message: format!("channel {}: the variable {name} has no value", channel.name),
@@ -173,9 +197,8 @@ fn build_channel(
                 name: channel.name.clone(),
                 settings: settings.clone(),
                 token: secret(token_env)?,
-                // This build has no command yet, and announces none: an empty list also takes back
-                // what another program announced for this bot.
-                commands: Vec::new(),
+                commands: command::slash_words(&offer),
+                menu: command::menu(&offer),
                 wire: tools.wire.clone(),
                 watch: tools.watch.clone(),
                 clock: tools.clock.clone(),
@@ -194,8 +217,7 @@ fn build_channel(
                 name: channel.name.clone(),
                 settings: settings.clone(),
                 token: secret(token_env)?,
-                // This build has no command yet.
-                commands: Vec::new(),
+                commands: command::slash_words(&offer),
                 wire: tools.wire.clone(),
                 watch: tools.watch.clone(),
                 clock: tools.clock.clone(),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::admin::{
-    Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ModelView, ToolSupport,
+    AnswerView, Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ModelView,
+    ToolSupport,
 };
 use crate::base::clock::Clock;
 use crate::channel::port::{Intake, Refusal};
@@ -166,6 +167,11 @@ impl Backend for Desk {
         Ok(found.map(|message| MessageView {
             state: message.state.word(),
             delivery: message.delivery.map(Delivery::word),
+            answer: message.answer.map(|answer| AnswerView {
+                message_id: answer.message_id,
+                role: answer.role.word(),
+                text: answer.text,
+            }),
         }))
     }
 }

@@ -49,7 +49,7 @@ pub fn catalogue() -> Catalogue {
             .iter()
             .map(|kind| kind.descriptor)
             .collect(),
-        lacks: &[Part::Sessions, Part::Signatures],
+        lacks: &[Part::Signatures],
     }
 }
 

@@ -128,6 +128,8 @@ pub struct Limits {
     pub typing_again: Duration,
     /// Chats of which is known when they were written to: more than talk within a minute.
     pub chats_known: usize,
+    /// Requests that Discord takes of one bot within a second (its documentation, "Rate Limits").
+    pub discord_a_second: usize,
     /// Between two log lines about one stranger (contract 3).
     pub stranger_again: Duration,
     /// Strangers that are remembered for that: a log line for each further one costs more than this.
@@ -248,6 +250,7 @@ impl Default for Limits {
             typing_after: Duration::from_millis(300),
             typing_again: seconds(4),
             chats_known: 1024,
+            discord_a_second: 50,
             stranger_again: hours(1),
             strangers_known: 256,
             skill_bytes: 64 * 1024,

@@ -391,7 +391,15 @@ impl Delivery {
         let (came, reason) = match &sent {
             Ok(()) => (Came::Sent, ""),
             Err(_) if cancel.raised() => (Came::Cut, ""),
-            Err(SendFailure::NotYet { wait }) => (Came::NotYet(*wait), ""),
+            Err(SendFailure::NotYet { wait, held }) => {
+                let mut state = lock(&line.state);
+                if *held == Held::Channel {
+                    state.schedule.hold_all(self.now().plus(*wait));
+                }
+                // It will be sent as it is, and may be waiting for less than a second.
+                state.fresh.keep(&outgoing);
+                (Came::NotYet(*wait), "")
+            }
             Err(SendFailure::Never { reason }) => (Came::Never, reason.as_str()),
             Err(SendFailure::Again { after, reason }) => (Came::Again(*after), reason.as_str()),
             Err(SendFailure::Flood { wait, held, reason }) => {

@@ -11,10 +11,12 @@ use crate::domain::brain::{Brain, Sensitivity};
 use crate::domain::completion::{Failure, FailureKind, Past, Said};
 use crate::domain::excuse::Excuse;
 use crate::domain::lanes::Needs;
-use crate::domain::message::{Outcome, Role};
+use crate::domain::message::{Outcome, Outgoing, Role};
 use crate::domain::prompt;
 use crate::domain::work::{self, Attempt, Facts, First, Message, Over, Process, STORE_BACKOFF};
-use crate::store::{Audience, Finish, Finished, Reply, StoreError, TurnOutcome, Work};
+use crate::store::{
+    Audience, Claimed, Finish, Finished, Reply, State, StoreError, TurnOutcome, Work,
+};
 use crate::watch::board::ModelState;
 use crate::watch::{metrics, Fault, RunFinished};
 
@@ -66,13 +68,15 @@ impl Parts {
         } = job;
         let conversation = &ticket.grant.conversation;
         let needs = setup.needs_of(conversation);
-        let work = match work.map_or_else(|| self.store.claim(conversation), |work| Ok(Some(work)))
-        {
-            Ok(Some(work)) => work,
-            Ok(None) => {
-                let (_, after) = work::last(Over::Nothing, Process::GoesOn);
-                return self.lanes.finish(&ticket, after, &needs);
-            }
+        let claimed = match work {
+            Some(work) => Ok(Claimed {
+                work: Some(work),
+                said: Vec::new(),
+            }),
+            None => self.store.claim(conversation),
+        };
+        let Claimed { work, said } = match claimed {
+            Ok(claimed) => claimed,
             Err(error) => {
                 log::error!(error = error.to_string().as_str(); "cannot claim a message from the store");
                 self.watch.fault(Fault::Store);
@@ -81,6 +85,12 @@ impl Parts {
                 return self.lanes.finish(&ticket, after, &needs);
             }
         };
+        self.acknowledged(&said);
+        let Some(work) = work else {
+            let (_, after) = work::last(Over::Nothing, Process::GoesOn);
+            return self.lanes.finish(&ticket, after, &needs);
+        };
+        let _at = self.in_work.enter(work.row, &ticket.cancel);
         let channel = setup.channels.get(&work.conversation.channel);
         let shown = channel.and_then(|channel| channel.working(&work.conversation));
         let run = Run {
@@ -164,8 +174,10 @@ impl Parts {
             .iter()
             .filter(|turn| turn.role != Role::User || turn.outcome == Some(TurnOutcome::Ok));
         let history = dialogue
-            .filter_map(|turn| {
-                prompt::past(turn.id, turn.role, work.chat, &turn.sender_name, &turn.text)
+            .filter_map(|turn| match turn.role {
+                // Of Korvun's own words a model is shown those that bring back an earlier session.
+                Role::System => Some(prompt::recalled(turn.id, &turn.text)),
+                role => prompt::past(turn.id, role, work.chat, &turn.sender_name, &turn.text),
             })
             .collect();
         let present = prompt::said_by_person(work.chat, &work.sender_name, &work.text);
@@ -264,7 +276,7 @@ impl Parts {
     fn decided(&self, run: &Run<'_>, live: &LiveBrain, decision: Decision, asking: Duration) {
         let Some(won) = decision.won else {
             if run.ticket.cancel.raised() {
-                return self.cut(run);
+                return self.cut(run, live);
             }
             return self.end(
                 run,
@@ -358,10 +370,21 @@ impl Parts {
                 }
             }
         };
-        let (outgoing, over) = match finished {
-            Finished::Closed { outgoing, waiting } => (outgoing, Over::Stored { waiting }),
-            Finished::NotWorking { outgoing, .. } => (outgoing, Over::Before),
-            Finished::Gone => (None, Over::Before),
+        let (outgoing, said, over) = match finished {
+            Finished::Closed {
+                outgoing,
+                said,
+                waiting,
+            } => (outgoing, said, Over::Stored { waiting }),
+            Finished::NotWorking {
+                state: State::Cancelled,
+                ..
+            } => {
+                self.over(run, Over::Before, Process::GoesOn);
+                return self.say(run, &cancelled(ending.live));
+            }
+            Finished::NotWorking { outgoing, .. } => (outgoing, Vec::new(), Over::Before),
+            Finished::Gone => (None, Vec::new(), Over::Before),
         };
         if let Some(outgoing) = &outgoing {
             self.delivery.push(outgoing);
@@ -369,8 +392,22 @@ impl Parts {
                 self.watch.metrics.add(&metrics::TURNS_PERSISTED, &[], 1);
             }
         }
+        self.acknowledged(&said);
         self.over(run, over, Process::GoesOn);
         self.say(run, &ending);
+    }
+
+    /// Hands the acknowledgements of commands to delivery.
+    fn acknowledged(&self, said: &[Outgoing]) {
+        for outgoing in said {
+            self.delivery.push(outgoing);
+        }
+        if self.store.health().durable && !said.is_empty() {
+            let turns = said.len() as u64;
+            self.watch
+                .metrics
+                .add(&metrics::TURNS_PERSISTED, &[], turns);
+        }
     }
 
     fn say(&self, run: &Run<'_>, ending: &Ending<'_>) {
@@ -397,9 +434,14 @@ impl Parts {
         });
     }
 
-    /// A stop that was asked for has cut this run: its message and its attempt are given back.
-    fn cut(&self, run: &Run<'_>) {
+    /// The run was cut: by its user, and the message is closed already; or by a stop of the whole
+    /// process that was asked for, and message and attempt are given back.
+    fn cut(&self, run: &Run<'_>, live: &LiveBrain) {
         run.no_longer_shown();
+        if self.in_work.stopped(run.work.row) {
+            self.over(run, Over::Before, Process::GoesOn);
+            return self.say(run, &cancelled(Some(live)));
+        }
         let attempt = match lock(&self.forgiven).contains(&run.work.row) {
             true => Attempt::Forgiven,
             false => Attempt::Counted,
@@ -454,7 +496,19 @@ impl Parts {
     }
 }
 
-/// For whom what a brain had is fit.
+/// The end of a run that its user has stopped.
+fn cancelled(live: Option<&LiveBrain>) -> Ending<'_> {
+    Ending {
+        outcome: Outcome::Cancelled,
+        word: Outcome::Cancelled.word(),
+        reply: None,
+        live,
+        model: String::new(),
+        left_out: 0,
+        asking: Duration::ZERO,
+    }
+}
+
 /// For whom the words said to a brain are fit.
 pub(super) fn audience_of(live: &LiveBrain) -> Audience {
     match live.brain.sensitivity {

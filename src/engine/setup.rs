@@ -5,6 +5,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
+
 use crate::base::sync::lock;
 use crate::channel::port::Channel;
 use crate::config::plan::Plan;
@@ -27,6 +29,8 @@ pub struct Setup {
     pub brains: BTreeMap<BrainName, Arc<LiveBrain>>,
     /// Its channels.
     pub channels: BTreeMap<ChannelName, Arc<dyn Channel>>,
+    /// The local time zone, by which days begin.
+    pub zone: TimeZone,
 }
 
 /// A brain with its providers.

@@ -7,11 +7,11 @@ use super::error::StoreError;
 use super::ids::inbox_id;
 use super::state::State;
 use super::ticket::Lazy;
-use super::turns::Audience;
-use super::{Store, Tx};
+use super::turns::{without_lead, Audience};
+use super::{customs, Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::ids::{ChannelName, Conversation, MessageId};
-use crate::domain::message::{ChatKind, Language};
+use crate::domain::message::{ChatKind, Language, Outgoing};
 
 /// A message in work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,17 @@ pub struct Work {
     pub meant_for: Option<Audience>,
     /// Which attempt this is, from 1; already committed.
     pub attempt: u32,
+    /// Whether a command at the beginning is done and no part of `text` any more.
+    pub led: bool,
+}
+
+/// What came of a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claimed {
+    /// The work, where there is any.
+    pub work: Option<Work>,
+    /// Acknowledgements of commands that stood before it, to be delivered.
+    pub said: Vec<Outgoing>,
 }
 
 fn chat_of_word(word: &str) -> ChatKind {
@@ -74,18 +85,23 @@ pub fn recover(connection: &Connection) -> rusqlite::Result<u64> {
 /// The first unfinished message of a conversation.
 pub(super) const FIRST: &str =
     "SELECT i.id, i.state, i.turn, t.session, i.sender_id, t.sender_name, t.text,
-            i.attachment, i.language, i.chat, i.reply_to, i.received_ms, i.attempts, t.private
+            i.attachment, i.language, i.chat, i.reply_to, i.received_ms, i.attempts, t.private,
+            t.lead
      FROM inbox i JOIN turns t ON t.id = i.turn
      WHERE i.channel = ?1 AND i.conversation = ?2 AND i.state <= 1
      ORDER BY i.id LIMIT 1";
 
-fn claim(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Option<Work>> {
-    let first = tx
-        .prepare_cached(FIRST)?
+/// The first unfinished message of a conversation and where it stands.
+pub(super) fn first(
+    tx: &Tx<'_>,
+    conversation: &Conversation,
+) -> rusqlite::Result<Option<(State, Work)>> {
+    tx.prepare_cached(FIRST)?
         .query_row(
             params![conversation.channel.as_str(), &*conversation.id],
             |row| {
                 let id = row.get(0)?;
+                let lead: i64 = row.get(14)?;
                 let work = Work {
                     row: id,
                     message_id: inbox_id(&tx.facts.epoch, id),
@@ -94,7 +110,7 @@ fn claim(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Option<Wo
                     session: row.get(3)?,
                     sender_id: row.get(4)?,
                     sender_name: row.get(5)?,
-                    text: row.get(6)?,
+                    text: without_lead(row.get_ref(6)?.as_str()?, lead),
                     attachment: row.get(7)?,
                     language: Language::of_tag(row.get_ref(8)?.as_str()?),
                     chat: chat_of_word(row.get_ref(9)?.as_str()?),
@@ -102,18 +118,29 @@ fn claim(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Option<Wo
                     received_at: UnixMs(row.get(11)?),
                     meant_for: row.get::<_, Option<bool>>(13)?.map(Audience::of),
                     attempt: row.get::<_, u32>(12)?.saturating_add(1),
+                    led: lead > 0,
                 };
                 Ok((State::of_number(row.get(1)?), work))
             },
         )
-        .optional()?;
+        .optional()
+}
+
+fn claim(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Claimed> {
+    let mut claimed = Claimed::default();
     // The lowest unfinished row is the one in work wherever there is one.
-    let Some((State::Waiting, work)) = first else {
-        return Ok(None);
-    };
-    tx.prepare_cached("UPDATE inbox SET state = 1, attempts = attempts + 1 WHERE id = ?1")?
-        .execute([work.row])?;
-    Ok(Some(work))
+    while let Some((State::Waiting, mut work)) = first(tx, conversation)? {
+        if let Some(outgoing) = customs::judge(tx, &mut work)? {
+            tx.count_inbox(-1);
+            claimed.said.push(outgoing);
+            continue;
+        }
+        tx.prepare_cached("UPDATE inbox SET state = 1, attempts = attempts + 1 WHERE id = ?1")?
+            .execute([work.row])?;
+        claimed.work = Some(work);
+        break;
+    }
+    Ok(claimed)
 }
 
 /// Sets a row in work back to waiting, its attempt given back.
@@ -130,19 +157,19 @@ pub(super) fn give_back_later(row: i64) -> Lazy {
 }
 
 impl Store {
-    /// Begins the work on the conversation's first waiting message, unless one is in work. The
-    /// attempt is committed before this comes back.
+    /// Begins the work on the conversation's first waiting message for a brain, unless one is in
+    /// work; commands before it are answered. The attempt is committed before this comes back.
     ///
     /// Blocks: as [`Store::write`].
     ///
     /// # Errors
     /// As [`Store::write`]. A claim whose caller has gone by the time it is committed is given
     /// back.
-    pub fn claim(&self, conversation: &Conversation) -> Result<Option<Work>, StoreError> {
+    pub fn claim(&self, conversation: &Conversation) -> Result<Claimed, StoreError> {
         let conversation = conversation.clone();
         self.write_or(
             move |tx| claim(tx, &conversation),
-            |work| work.map(|work| give_back_later(work.row)),
+            |claimed| claimed.work.map(|work| give_back_later(work.row)),
         )
     }
 

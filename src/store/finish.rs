@@ -5,11 +5,10 @@ use rusqlite::OptionalExtension;
 
 use super::error::StoreError;
 use super::inbox;
-use super::journal;
 use super::outbox::{self, Address};
 use super::state::State;
 use super::turns::{self, Audience, NewTurn, TurnOutcome};
-use super::{sweep, Store, Tx};
+use super::{customs, sweep, Store, Tx};
 use crate::domain::ids::{ChannelName, Conversation};
 use crate::domain::message::{Outcome, Outgoing, Role};
 
@@ -45,6 +44,8 @@ pub enum Finished {
     Closed {
         /// What is to be delivered.
         outgoing: Option<Outgoing>,
+        /// Acknowledgements of commands that stood behind it, to be delivered too.
+        said: Vec<Outgoing>,
         /// Unfinished messages of the conversation.
         waiting: u32,
     },
@@ -111,12 +112,18 @@ fn finish(tx: &Tx<'_>, row: i64, end: &Finish) -> rusqlite::Result<Finished> {
     };
     let answer = outgoing.as_ref().map(|outgoing| outgoing.row);
     inbox::close(tx, row, State::from(end.outcome), answer)?;
-    journal::end(tx, row)?;
     tx.count_inbox(-1);
     sweep::trim(tx)?;
+    let mut waiting = inbox::waiting(tx, &conversation)?;
+    let mut said = Vec::new();
+    if waiting > 0 {
+        said = customs::settle(tx, &conversation)?;
+        waiting = waiting.saturating_sub(u32::try_from(said.len()).unwrap_or(u32::MAX));
+    }
     Ok(Finished::Closed {
         outgoing,
-        waiting: inbox::waiting(tx, &conversation)?,
+        said,
+        waiting,
     })
 }
 

@@ -9,7 +9,7 @@ use super::ids::inbox_id;
 use super::outbox::{self, Address};
 use super::state::State;
 use super::turns::{self, Audience, NewTurn, TurnOutcome};
-use super::{cursor, sweep, Store, Tx};
+use super::{cursor, customs, journal, sweep, Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::cursor::Cursor;
 use crate::domain::ids::{Conversation, MessageId};
@@ -52,6 +52,13 @@ pub enum Accepted {
         /// The sentence.
         outgoing: Outgoing,
     },
+    /// A command: committed as answered, with its acknowledgement in the outbox.
+    Answered {
+        /// Its id.
+        message_id: MessageId,
+        /// The acknowledgement, and those of commands that waited behind what it stopped.
+        said: Vec<Outgoing>,
+    },
     /// Known already; nothing was stored.
     Duplicate {
         /// The id of the first.
@@ -93,7 +100,7 @@ pub(super) fn waiting(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Res
 }
 
 /// The row that had this key within the window. An older one loses it.
-fn duplicate(tx: &Tx<'_>, inbound: &Inbound) -> rusqlite::Result<Option<i64>> {
+pub(super) fn duplicate(tx: &Tx<'_>, inbound: &Inbound) -> rusqlite::Result<Option<i64>> {
     let Some(key) = &inbound.dedup else {
         return Ok(None);
     };
@@ -137,22 +144,45 @@ fn accept(
     if before > limits.waiting_per_conversation {
         return excuse(tx, &inbound, busy);
     }
-    let turn = user_turn(tx, &inbound, meant_for, None)?;
-    let claimed = claim == Claim::IfIdle && before == 0;
-    let state = if claimed {
-        State::Working
-    } else {
-        State::Waiting
-    };
-    let row = insert(tx, &inbound, turn, state)?;
+    let mut work = store(tx, inbound, meant_for)?;
+    let message_id = work.message_id.clone();
+    if before == 0 {
+        // Its turn has come at once.
+        if let Some(outgoing) = customs::judge(tx, &mut work)? {
+            return Ok(Accepted::Answered {
+                message_id,
+                said: vec![outgoing],
+            });
+        }
+    }
     tx.count_inbox(1);
-    let message_id = inbox_id(&tx.facts.epoch, row);
-    let work = claimed.then(|| Work {
+    let claimed = claim == Claim::IfIdle && before == 0;
+    if claimed {
+        tx.prepare_cached("UPDATE inbox SET state = 1, attempts = 1 WHERE id = ?1")?
+            .execute([work.row])?;
+    }
+    Ok(Accepted::New {
+        message_id,
+        waiting: before + 1,
+        work: claimed.then_some(work),
+    })
+}
+
+/// Stores a message that waits.
+pub(super) fn store(
+    tx: &Tx<'_>,
+    inbound: Inbound,
+    meant_for: Option<Audience>,
+) -> rusqlite::Result<Work> {
+    let session = tx.session(&inbound.conversation)?.number;
+    let turn = user_turn(tx, &inbound, session, meant_for, None)?;
+    let row = insert(tx, &inbound, turn, State::Waiting)?;
+    Ok(Work {
         row,
-        message_id: message_id.clone(),
+        message_id: inbox_id(&tx.facts.epoch, row),
         conversation: inbound.conversation,
         turn,
-        session: 1,
+        session,
         sender_id: inbound.sender_id,
         sender_name: inbound.sender_name,
         text: inbound.text,
@@ -163,21 +193,18 @@ fn accept(
         received_at: tx.now,
         meant_for,
         attempt: 1,
-    });
-    Ok(Accepted::New {
-        message_id,
-        waiting: before + 1,
-        work,
+        led: false,
     })
 }
 
 fn excuse(tx: &Tx<'_>, inbound: &Inbound, busy: &Excuse) -> rusqlite::Result<Accepted> {
     // No brain ever has it: no model is shown it.
-    let turn = user_turn(tx, inbound, None, Some(TurnOutcome::Failed))?;
+    let session = tx.session(&inbound.conversation)?.number;
+    let turn = user_turn(tx, inbound, session, None, Some(TurnOutcome::Failed))?;
     let row = insert(tx, inbound, turn, State::Excused)?;
     let sentence = NewTurn {
         conversation: &inbound.conversation,
-        session: 1,
+        session,
         role: Role::System,
         sender_name: &busy.sender_name,
         text: &busy.text,
@@ -205,6 +232,7 @@ fn excuse(tx: &Tx<'_>, inbound: &Inbound, busy: &Excuse) -> rusqlite::Result<Acc
 fn user_turn(
     tx: &Tx<'_>,
     inbound: &Inbound,
+    session: i64,
     audience: Option<Audience>,
     outcome: Option<TurnOutcome>,
 ) -> rusqlite::Result<i64> {
@@ -212,7 +240,7 @@ fn user_turn(
         tx,
         &NewTurn {
             conversation: &inbound.conversation,
-            session: 1,
+            session,
             role: Role::User,
             sender_name: &inbound.sender_name,
             text: &inbound.text,
@@ -246,6 +274,7 @@ fn insert(tx: &Tx<'_>, inbound: &Inbound, turn: i64, state: State) -> rusqlite::
     ])
 }
 
+/// Ends a message: its state, its answer, and what its run had written down.
 pub(super) fn close(
     tx: &Tx<'_>,
     row: i64,
@@ -253,8 +282,8 @@ pub(super) fn close(
     answer: Option<i64>,
 ) -> rusqlite::Result<()> {
     tx.prepare_cached("UPDATE inbox SET state = ?2, answer = ?3, finished_ms = ?4 WHERE id = ?1")?
-        .execute(params![row, state as i64, answer, tx.now.0])
-        .map(drop)
+        .execute(params![row, state as i64, answer, tx.now.0])?;
+    journal::end(tx, row)
 }
 
 impl Store {

@@ -144,9 +144,9 @@ fn record(tx: &Tx<'_>, row: i64, record: &CallRecord) -> rusqlite::Result<()> {
     .map(drop)
 }
 
-fn recorded(tx: &Tx<'_>, row: i64, call: u32) -> rusqlite::Result<bool> {
+fn begun(tx: &Tx<'_>, row: i64, call: u32) -> rusqlite::Result<bool> {
     tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM audit WHERE inbox = ?1 AND call = ?2)")?
-        .query_row([row, i64::from(call)], |columns| columns.get(0))
+        .query_row(params![row, call], |columns| columns.get(0))
 }
 
 fn add(tx: &Tx<'_>, row: i64, steps: &[Step]) -> rusqlite::Result<bool> {
@@ -154,9 +154,9 @@ fn add(tx: &Tx<'_>, row: i64, steps: &[Step]) -> rusqlite::Result<bool> {
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM inbox WHERE id = ?1 AND state = 1)")?
         .query_row([row], |columns| columns.get(0))?;
     if !working {
-        // What acted has ended all the same, and its row says how.
+        // A call that had begun before is still closed: it did what it did.
         for call in steps.iter().filter_map(|step| step.audit.as_ref()) {
-            if call.end.is_some() && recorded(tx, row, call.call)? {
+            if call.end.is_some() && begun(tx, row, call.call)? {
                 record(tx, row, call)?;
             }
         }
@@ -179,9 +179,8 @@ fn add(tx: &Tx<'_>, row: i64, steps: &[Step]) -> rusqlite::Result<bool> {
 
 impl Store {
     /// Adds steps to the journal of a message in work, and their calls to the audit, in one
-    /// commit. Says whether the message was still in work: of one that was taken away, deleted
-    /// or ended nothing is stored but how the calls that had begun came out, and its run has to
-    /// give up.
+    /// commit. Says whether the message was still in work: of one that was taken away, deleted or
+    /// ended nothing is stored but the end of a call that had begun, and its run has to give up.
     ///
     /// Blocks: as [`Store::write`].
     ///

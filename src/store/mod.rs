@@ -7,6 +7,7 @@
 
 mod claim;
 mod cursor;
+mod customs;
 mod erase;
 mod error;
 mod files;
@@ -23,7 +24,9 @@ mod queue;
 mod readers;
 mod schema;
 mod scrub;
+mod sessions;
 mod state;
+mod stop;
 mod sweep;
 mod ticket;
 mod turns;
@@ -32,13 +35,14 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use rusqlite::Connection;
 
-pub use claim::{recover, Work};
+pub use claim::{recover, Claimed, Work};
+pub use customs::{Ack, Customs};
 pub use error::StoreError;
 pub use files::Lock;
 pub use finish::{Finish, Finished, Reply};
@@ -48,10 +52,12 @@ pub use lookup::{Answer, MessageState};
 pub use notes::{Listed, Notebook, Noted};
 pub use outbox::{Delivery, Queued};
 pub use schema::inspect;
+pub use sessions::Session;
 pub use state::State;
+pub use stop::{Acks, Stopped};
 pub use sweep::Swept;
 pub use turns::{Audience, Turn, TurnOutcome};
-pub use tx::Tx;
+pub use tx::{Tx, TxResult};
 
 use crate::base::clock::{Clock, UnixMs};
 use crate::base::random;
@@ -169,6 +175,7 @@ impl Store {
             limits: limits.clone(),
             clock,
             over: AtomicUsize::new(0),
+            customs: OnceLock::new(),
         });
         let queue = Arc::new(Queue::new(
             limits.store_queue,

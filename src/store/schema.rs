@@ -127,6 +127,18 @@ const MIGRATIONS: &[&str] = &[
      CREATE INDEX audit_brain ON audit(brain, id);",
     // The notes of brains.
     notes::TABLE,
+    // Sessions, each with the first turn that belongs to it; the first of a conversation has no
+    // row. `lead` is how many bytes at the beginning of a text were a command that is done;
+    // `recalled` marks Korvun's own turn that brings back an earlier session.
+    "CREATE TABLE sessions(
+       channel TEXT NOT NULL,
+       conversation TEXT NOT NULL,
+       session INTEGER NOT NULL,
+       first_turn INTEGER NOT NULL,
+       began_ms INTEGER NOT NULL,
+       PRIMARY KEY(channel, conversation, session)) WITHOUT ROWID;
+     ALTER TABLE turns ADD COLUMN lead INTEGER NOT NULL DEFAULT 0;
+     ALTER TABLE turns ADD COLUMN recalled INTEGER NOT NULL DEFAULT 0;",
 ];
 
 /// The newest schema that this build knows.

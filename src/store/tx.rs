@@ -4,13 +4,18 @@ use std::cell::Cell;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
 
+use super::customs::Customs;
 use super::error::StoreError;
 use crate::base::clock::{Clock, UnixMs};
 use crate::domain::limits::Limits;
+
+/// What a step of a transaction comes to: its error is the database's, and takes the whole
+/// transaction back.
+pub type TxResult<T> = rusqlite::Result<T>;
 
 /// Device and number of a file; none where it is not there.
 pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
@@ -34,6 +39,8 @@ pub(super) struct Facts {
     pub clock: Arc<dyn Clock>,
     /// Messages that have ended since the store was opened.
     pub over: AtomicUsize,
+    /// What is done with a message whose turn has come; nothing until somebody gives it.
+    pub customs: OnceLock<Arc<dyn Customs>>,
 }
 
 impl Facts {

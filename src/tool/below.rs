@@ -78,14 +78,13 @@ pub(super) fn walk(root: &Root, named: &Path, path: &Path) -> End {
     }
 }
 
-/// The names of a path in order; an absolute one begins with `/`, and a slash at its end is a name
-/// that only a folder has.
+/// The names of a relative path in order; a slash at its end is a name that only a folder has.
 fn names(path: &Path) -> VecDeque<OsString> {
     let mut names: VecDeque<OsString> = path
         .components()
         .map(|part| part.as_os_str().to_owned())
         .collect();
-    if names.len() > 1 && path.as_os_str().as_bytes().ends_with(b"/") {
+    if !names.is_empty() && path.as_os_str().as_bytes().ends_with(b"/") {
         names.push_back(".".into());
     }
     names

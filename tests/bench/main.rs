@@ -2,11 +2,17 @@
 //!
 //! `cargo bench --bench gateway` starts the release binary against a scripted model and a sink, all on
 //! loopback, and prints a table with bounds; it exits with 1 when one is missed. `-- --quick` takes a
-//! minute less and fewer samples.
+//! minute less and fewer samples, `--only=PART` one part of it (binary, idle, speed, fan, channels).
 #![allow(dead_code)]
 
 #[path = "../support/daemon.rs"]
 mod daemon;
+#[path = "../support/discord.rs"]
+mod discord;
+#[path = "../support/discord_socket.rs"]
+mod discord_socket;
+#[path = "../support/flood.rs"]
+mod flood;
 #[path = "../support/http.rs"]
 mod http;
 #[path = "../support/load.rs"]
@@ -15,11 +21,19 @@ mod load;
 mod scripted;
 #[path = "../support/sink.rs"]
 mod sink;
+#[path = "../support/telegram.rs"]
+mod telegram;
+#[path = "../support/telegram_text.rs"]
+mod telegram_text;
 
+mod channels;
+mod chats;
 mod figures;
+mod least;
 mod owners;
 mod process;
 mod runs;
+mod served;
 mod unit;
 
 use std::path::{Path, PathBuf};
@@ -48,12 +62,16 @@ struct Size {
     starts: usize,
     fan: usize,
     traced: usize,
+    limited: usize,
     ceiling: Duration,
     idle: Duration,
 }
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|word| word == "serve") {
+        return served::run(&words);
+    }
     if !words.iter().any(|word| word == "--bench") {
         println!("the bench runs by `cargo bench --bench gateway`");
         return ExitCode::SUCCESS;
@@ -65,6 +83,7 @@ fn main() -> ExitCode {
             starts: 5,
             fan: 30,
             traced: 64,
+            limited: 8,
             ceiling: Duration::from_secs(1),
             idle: Duration::from_secs(5),
         }
@@ -75,16 +94,28 @@ fn main() -> ExitCode {
             starts: 15,
             fan: 100,
             traced: 160,
+            limited: 14,
             ceiling: Duration::from_secs(3),
             idle: Duration::from_secs(20),
         }
     };
     let mut table = Table::default();
     println!("binary {BINARY}");
-    binary(&mut table);
-    idle(&mut table, &size);
-    speed(&mut table, &size);
-    fan_out(&mut table, &size);
+    let only = words.iter().filter_map(|word| word.strip_prefix("--only="));
+    let only: Vec<&str> = only.collect();
+    type Part = fn(&mut Table, &Size);
+    let parts: [(&str, Part); 5] = [
+        ("binary", |table, _| binary(table)),
+        ("idle", idle),
+        ("speed", speed),
+        ("fan", fan_out),
+        ("channels", channels::rows),
+    ];
+    for (name, part) in parts {
+        if only.is_empty() || only.contains(&name) {
+            part(&mut table, &size);
+        }
+    }
     if table.print() {
         ExitCode::SUCCESS
     } else {
@@ -124,10 +155,14 @@ fn binary(table: &mut Table) {
     }
 }
 
-/// A daemon as the systemd unit starts it: with one memory arena.
-fn site(model: &Model, sink: &Sink) -> Site {
-    let mut site = Site::new(BINARY, Path::new(FOLDER), &model.url(), &sink.url());
-    site.env.push(("MALLOC_ARENA_MAX".into(), "1".into()));
+/// A daemon as the systemd unit starts it: with its settings of the allocator.
+fn site(model: &Model, sink_url: &str) -> Site {
+    let mut site = Site::new(BINARY, Path::new(FOLDER), &model.url(), sink_url);
+    let lines = include_str!("../../contrib/systemd/korvun.service").lines();
+    let set = lines.filter_map(|line| line.strip_prefix("Environment=")?.split_once('='));
+    for (name, value) in set.filter(|(name, _)| *name != "XDG_CONFIG_HOME") {
+        site.env.push((name.to_owned(), value.into()));
+    }
     site
 }
 
@@ -137,7 +172,7 @@ fn idle(table: &mut Table, size: &Size) {
     let (model, sink) = (Model::echo(), Sink::start());
     // Speaks no TLS: the daemon loads its roots, greets, and finds the door shut.
     let mute = Server::start("127.0.0.1:0", |_| Reply::Close);
-    let mut site = site(&model, &sink);
+    let mut site = site(&model, &sink.url());
     site.env.push(("SSL_CERT_FILE".into(), roots().into()));
     site.env
         .push(("T_KEY".into(), "a-key-of-the-bench-0123456789".into()));
@@ -217,7 +252,7 @@ fn speed(table: &mut Table, size: &Size) {
         Bound::Told,
     );
 
-    let mut site = site(&model, &sink);
+    let mut site = site(&model, &sink.url());
     site.model()["parallel"] = json!(16);
     let mut daemon = site.start();
     let mut unit = Unit::new(site.path());

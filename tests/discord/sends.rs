@@ -67,7 +67,7 @@ fn the_limit_told_in_headers_is_kept_without_one_refusal_and_nearly_used_up() {
         loop {
             match alone.send(&answer).1 {
                 Ok(()) => break,
-                Err(SendFailure::NotYet { wait }) => std::thread::sleep(wait),
+                Err(SendFailure::NotYet { wait, .. }) => std::thread::sleep(wait),
                 Err(failure) => panic!("{failure:?}"),
             }
         }

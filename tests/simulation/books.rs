@@ -160,7 +160,8 @@ impl Books {
     }
 
     pub fn claim(&mut self, conversation: &Conversation) -> Result<Option<Work>, Trouble> {
-        let work = self.urgent(|store| store.claim(conversation).expect("can write"))?;
+        let claimed = self.urgent(|store| store.claim(conversation).expect("can write"))?;
+        let work = claimed.work;
         self.told().inspect_err(|_| {
             if let Some(work) = &work {
                 self.marks.push(Mark::GiveBack(work.row));

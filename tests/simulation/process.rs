@@ -245,7 +245,9 @@ impl World {
                 self.send(outgoing);
                 Ok(())
             }
-            Ok(Accepted::New { .. } | Accepted::Duplicate { .. }) => Ok(()),
+            Ok(Accepted::New { .. } | Accepted::Duplicate { .. } | Accepted::Answered { .. }) => {
+                Ok(())
+            }
             Ok(Accepted::Full) => Err(Refusal::Full),
             Err(_) => Err(Refusal::Store),
         }
@@ -454,7 +456,9 @@ impl World {
         let row = work.row;
         self.mood();
         let (outgoing, over) = match self.books.finish(row, ending) {
-            Ok(Finished::Closed { outgoing, waiting }) => (outgoing, Over::Stored { waiting }),
+            Ok(Finished::Closed {
+                outgoing, waiting, ..
+            }) => (outgoing, Over::Stored { waiting }),
             Ok(Finished::NotWorking { outgoing, .. }) => (outgoing, Over::Before),
             Ok(Finished::Gone) => (None, Over::Before),
             Err(_) => {

@@ -92,7 +92,9 @@ impl World {
             stopping: false,
             limits: match platform {
                 Platform::Telegram => Known::Telegram(Flood::new(limits.chats_known)),
-                Platform::Discord => Known::Discord(Buckets::new(limits.chats_known)),
+                Platform::Discord => {
+                    Known::Discord(Buckets::new(limits.chats_known, limits.discord_a_second))
+                }
             },
         };
         self.living().lines.insert(platform, line);
@@ -244,6 +246,7 @@ impl World {
     /// Sends the next part of a row in flight, or ends its flight.
     fn next_part(&mut self, platform: Platform, row: i64) {
         let now = self.clock.now();
+        let time = self.now;
         let line = self.line(platform);
         let Some(flight) = line.flying.get_mut(&row) else {
             return;
@@ -255,13 +258,17 @@ impl World {
         let (part, number) = (flight.part, flight.number);
         let conversation = flight.outgoing.conversation.clone();
         let held = match &mut line.limits {
-            Known::Telegram(flood) => flood.wait(chat_of(&conversation), now),
+            Known::Telegram(flood) => flood.take(chat_of(&conversation), now).err(),
             Known::Discord(buckets) => {
                 let chat = chat_of(&conversation).unsigned_abs();
                 buckets.take(Route::Messages, chat, now).err()
             }
         };
-        if let Some(wait) = held {
+        if let Some((wait, held)) = held {
+            if held == Held::Channel {
+                let until = line.time(time).plus(wait);
+                line.schedule.hold_all(until);
+            }
             return self.ended(platform, row, Came::NotYet(wait));
         }
         let parcel = Parcel {

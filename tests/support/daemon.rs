@@ -90,6 +90,11 @@ impl Site {
         self.path().join("korvun.db")
     }
 
+    /// Starts another binary from now on.
+    pub fn binary(&mut self, binary: &str) {
+        self.binary = binary.into();
+    }
+
     /// The first brain's first model, to change it.
     pub fn model(&mut self) -> &mut Value {
         &mut self.config["brains"][0]["models"][0]

@@ -3,10 +3,12 @@
 //! breaks; the test fails by them when the peer goes. Faults are keyed to the steps of the protocol
 //! ("the second resume").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -80,6 +82,8 @@ pub enum Fault {
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub at: Instant,
+    /// When the first byte of its request was seen.
+    pub first_byte: Instant,
     pub channel: String,
     pub text: String,
     pub reply_to: Option<String>,
@@ -139,12 +143,22 @@ pub struct World {
     open: usize,
     /// The next identify is the first of a process, which cannot know of those before it.
     pub newborn: bool,
+    /// Whether a bot may make 50 requests a second and no more, as Discord has it.
+    limit_all: bool,
+    requests: VecDeque<Instant>,
+    /// Just before the last message to the bot was said.
+    pub handed: Option<Instant>,
+    followers: BTreeMap<String, Sender<Sent>>,
+    /// Whether messages are kept at all; the bench only follows them.
+    follow_only: bool,
 }
 
 /// What the peer's threads share.
 pub struct Shared {
     world: Mutex<World>,
     pub changed: Condvar,
+    /// Wakes the gateway's side: the end that is written to, the end that it waits at.
+    pub wake: (UnixStream, UnixStream),
     script: Mutex<Box<Script>>,
     pub socket_script: Mutex<Box<SocketScript>>,
     pub stop: AtomicBool,
@@ -177,6 +191,11 @@ impl Discord {
             (listener, addr)
         };
         let ((api_listener, api), (gateway_listener, gateway)) = (listen(), listen());
+        let wake = UnixStream::pair().expect("a pair of sockets");
+        for end in [&wake.0, &wake.1] {
+            end.set_nonblocking(true)
+                .expect("a socket that does not wait");
+        }
         let shared = Arc::new(Shared {
             world: Mutex::new(World {
                 sessions: BTreeMap::new(),
@@ -206,8 +225,14 @@ impl Discord {
                 expected: Vec::new(),
                 open: 0,
                 newborn: true,
+                limit_all: false,
+                requests: VecDeque::new(),
+                handed: None,
+                followers: BTreeMap::new(),
+                follow_only: false,
             }),
             changed: Condvar::new(),
+            wake,
             script: Mutex::new(Box::new(|_, _, _| None)),
             socket_script: Mutex::new(Box::new(|_, _| None)),
             stop: AtomicBool::new(false),
@@ -244,6 +269,11 @@ impl Discord {
             self.shared.host,
             self.api.port()
         )
+    }
+
+    /// Where its HTTP API listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.api
     }
 
     /// The address of its gateway.
@@ -285,6 +315,23 @@ impl Discord {
         self.world().bucket = Some((most, span));
     }
 
+    /// A bot may make 50 requests a second and no more from now on.
+    pub fn limit_all(&self) {
+        self.world().limit_all = true;
+    }
+
+    /// From now on the messages to a channel go to this receiver too.
+    pub fn follow(&self, channel: &str) -> Receiver<Sent> {
+        let (sender, receiver) = mpsc::channel();
+        self.world().followers.insert(channel.to_owned(), sender);
+        receiver
+    }
+
+    /// From now on nothing is kept but for followers, and nobody who waits is woken.
+    pub fn keep_nothing(&self) {
+        self.world().follow_only = true;
+    }
+
     /// The switch Message Content Intent is off.
     pub fn withhold_content(&self) {
         self.world().flags = 0;
@@ -298,7 +345,7 @@ impl Discord {
     /// Does something to the connection that stands.
     pub fn order(&self, order: Do) {
         self.world().order = Some(order);
-        self.shared.changed.notify_all();
+        self.shared.happened();
     }
 
     /// The client was killed, or stopped: what it was told goes with it, its last requests are read
@@ -320,7 +367,7 @@ impl Discord {
     /// Something happens; it is kept for the session, connected or not. Its sequence number.
     pub fn event(&self, name: &str, data: &Value) -> Option<u64> {
         let seq = self.world().happen(name, data);
-        self.shared.changed.notify_all();
+        self.shared.happened();
         seq
     }
 
@@ -621,10 +668,17 @@ impl Shared {
         self.socket_url("/resume")
     }
 
+    /// Wakes whoever waits for something to happen.
+    fn happened(&self) {
+        self.changed.notify_all();
+        // Full is as good: there is something to wake by.
+        let _ = (&self.wake.0).write(&[1]);
+    }
+
     fn answer_all(&self, stream: Stream) -> io::Result<()> {
         let mut reader = BufReader::with_capacity(16 * 1024, stream);
-        while let Some((_, head, body)) = read_message(&mut reader)? {
-            let (status, kind, fields, body) = match self.answer(&head, &body) {
+        while let Some((at, head, body)) = read_message(&mut reader)? {
+            let (status, kind, fields, body) = match self.answer(&head, &body, at) {
                 Answer::Json(204, fields, _) => (204, "text/plain", fields, String::new()),
                 Answer::Json(status, fields, body) => {
                     (status, "application/json", fields, body.to_string())
@@ -646,17 +700,18 @@ impl Shared {
                 204 => String::new(),
                 _ => format!("Content-Length: {}\r\n", body.len()),
             };
-            let stream = reader.get_mut();
-            write!(
-                stream,
+            // One write: in pieces it would reach the client in pieces.
+            let answer = format!(
                 "HTTP/1.1 {status} x\r\nContent-Type: {kind}\r\n{length}{fields}\r\n{body}"
-            )?;
+            );
+            let stream = reader.get_mut();
+            stream.write_all(answer.as_bytes())?;
             stream.flush()?;
         }
         reader.get_ref().tcp().shutdown(Shutdown::Both)
     }
 
-    fn answer(&self, head: &str, body: &[u8]) -> Answer {
+    fn answer(&self, head: &str, body: &[u8], at: Instant) -> Answer {
         let field = |name: &str| {
             head.lines().skip(1).find_map(|line| {
                 let (own, value) = line.split_once(':')?;
@@ -687,9 +742,11 @@ impl Shared {
             }
             let count = world.calls.entry(route.to_owned()).or_default();
             *count += 1;
-            *count
+            if !world.follow_only {
+                self.changed.notify_all();
+            }
+            world.calls[route]
         };
-        self.changed.notify_all();
         if field("authorization") != Some(format!("Bot {TOKEN}")) {
             return refuse(401, 0, "401: Unauthorized");
         }
@@ -703,12 +760,14 @@ impl Shared {
             Some(Fault::Hang) => Answer::Hang,
             Some(Fault::Json(value)) => good(value),
             Some(Fault::LoseAnswer) => {
-                let _ = self.honest(route, channel, &key, &body);
+                let _ = self.honest(route, channel, &key, &body, at);
                 Answer::End
             }
-            None => self.honest(route, channel, &key, &body),
+            None => self.honest(route, channel, &key, &body, at),
         };
-        self.changed.notify_all();
+        if !self.world().follow_only {
+            self.changed.notify_all();
+        }
         answer
     }
 
@@ -726,7 +785,14 @@ impl Shared {
         )
     }
 
-    fn honest(&self, route: &str, channel: &str, key: &str, body: &Value) -> Answer {
+    fn honest(
+        &self,
+        route: &str,
+        channel: &str,
+        key: &str,
+        body: &Value,
+        first_byte: Instant,
+    ) -> Answer {
         match route {
             "gateway" => {
                 let world = self.world();
@@ -751,15 +817,27 @@ impl Shared {
             },
             _ => match self.held(key) {
                 Some(refused) => refused,
-                None => self.message_in(channel, key, body),
+                None => self.message_in(channel, key, body, first_byte),
             },
         }
     }
 
-    /// A request that comes before its time breaks a rule.
+    /// A request that comes before its time breaks a rule; one too many over all is refused.
     fn held(&self, key: &str) -> Option<Answer> {
         let now = Instant::now();
         let mut world = self.world();
+        if world.limit_all {
+            let old = |at: &Instant| now.duration_since(*at) >= Duration::from_secs(1);
+            while world.requests.front().is_some_and(old) {
+                world.requests.pop_front();
+            }
+            if let (true, Some(first)) = (world.requests.len() >= 50, world.requests.front()) {
+                let left = Duration::from_secs(1) - now.duration_since(*first);
+                drop(world);
+                return Some(self.limit(key, left.as_secs_f64(), true));
+            }
+            world.requests.push_back(now);
+        }
         let holds = ["global", key].map(|key| world.held.get(key).copied());
         let (since, until) = holds
             .into_iter()
@@ -778,7 +856,7 @@ impl Shared {
         Some(self.limit(key, left.as_secs_f64(), false))
     }
 
-    fn message_in(&self, channel: &str, key: &str, body: &Value) -> Answer {
+    fn message_in(&self, channel: &str, key: &str, body: &Value, first_byte: Instant) -> Answer {
         let mut world = self.world();
         let text = body["content"].as_str().unwrap_or_default();
         let length = text.chars().count();
@@ -841,16 +919,26 @@ impl Shared {
         let message = json!({"id": world.next_id.to_string(), "channel_id": channel, "type": 0,
             "author": person(BOT), "content": text, "mentions": [], "attachments": [], "embeds": []});
         world.nonces.insert(nonce, message.clone());
-        world.sent.push(Sent {
+        let sent = Sent {
             at: now,
+            first_byte,
             channel: channel.to_owned(),
             text: text.to_owned(),
             reply_to: body["message_reference"]["message_id"]
                 .as_str()
                 .map(str::to_owned),
-        });
+        };
+        if let Some(follower) = world.followers.get(channel) {
+            // A follower that has left is no fault.
+            let _ = follower.send(sent.clone());
+        }
+        if !world.follow_only {
+            world.sent.push(sent);
+        }
         // What the bot says comes back to it.
         world.happen("MESSAGE_CREATE", &message);
+        drop(world);
+        self.happened();
         Answer::Json(200, fields, message)
     }
 }

@@ -2,11 +2,13 @@
 //! that the client says against the rules of the platform.
 
 use std::collections::VecDeque;
+use std::io::Read;
 use std::net::Shutdown;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use serde_json::{json, Value};
 use tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tungstenite::protocol::CloseFrame;
@@ -14,10 +16,15 @@ use tungstenite::{Error, Message, WebSocket};
 
 use super::discord::{person, At, Do, Known, Shared, Stream, BOT, TOKEN};
 
-/// How often a connection looks at what there is to say.
+/// How often a connection looks at what there is to say; it is woken for what has just happened.
 const TICK: Duration = Duration::from_millis(5);
+/// How long it listens to a client that has begun to speak.
+const LISTEN: Duration = Duration::from_millis(1);
 /// How late a heartbeat may be on a busy machine.
 const LATE: Duration = Duration::from_secs(5);
+
+/// A look that comes so late shows that the machine stood still.
+const STALL: Duration = Duration::from_secs(1);
 
 /// The connection and what has been said on it.
 struct Line<'a> {
@@ -54,7 +61,7 @@ pub fn converse(shared: &Arc<Shared>, stream: Stream, number: usize) {
     let Ok(socket) = tungstenite::accept_hdr(stream, look) else {
         return;
     };
-    let _ = socket.get_ref().tcp().set_read_timeout(Some(TICK));
+    let _ = socket.get_ref().tcp().set_read_timeout(Some(LISTEN));
     let interval = {
         let mut world = shared.world();
         if query != "v=10&encoding=json" {
@@ -89,24 +96,63 @@ impl Line<'_> {
         if !self.step(At::Connect, |line| line.say(&hello)) {
             return;
         }
+        let mut looked = Instant::now();
         while !self.shared.stop.load(Ordering::SeqCst) {
-            match self.socket.read() {
-                Ok(Message::Text(text)) if !self.hung => {
-                    if !self.heard(&text) {
-                        return;
-                    }
-                }
-                Ok(Message::Close(frame)) => return self.closed(frame),
-                Ok(_) => {}
-                Err(Error::Io(error))
-                    if matches!(
-                        error.kind(),
-                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-                    ) => {}
-                Err(_) => return,
+            let late = looked.elapsed().saturating_sub(STALL);
+            // While the whole machine stands still nobody's heart beats.
+            self.beat += late;
+            looked = Instant::now();
+            if self.wait() && !self.listen() {
+                return;
             }
             if !self.hung && !self.obey() {
                 return;
+            }
+        }
+    }
+
+    /// Waits for the client or for something to happen, for a tick at most; whether the client has
+    /// to be listened to.
+    fn wait(&self) -> bool {
+        let (client, wake) = (self.socket.get_ref(), &self.shared.wake.1);
+        let mut ready = [
+            PollFd::new(client.tcp(), PollFlags::IN),
+            PollFd::new(wake, PollFlags::IN),
+        ];
+        let tick = Timespec {
+            tv_sec: 0,
+            tv_nsec: TICK.subsec_nanos().into(),
+        };
+        let _ = poll(&mut ready, Some(&tick));
+        let [client_ready, woken] = ready.map(|one| !one.revents().is_empty());
+        if woken {
+            let _ = (&*wake).read(&mut [0; 4096]);
+        }
+        // Behind TLS more may have been read than was asked for.
+        client_ready || matches!(client, Stream::Tls(_))
+    }
+
+    /// Hears the client out; whether the connection goes on.
+    fn listen(&mut self) -> bool {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Text(text)) if !self.hung => {
+                    if !self.heard(&text) {
+                        return false;
+                    }
+                }
+                Ok(Message::Close(frame)) => {
+                    self.closed(frame);
+                    return false;
+                }
+                Ok(_) => {}
+                Err(Error::Io(error)) => {
+                    return matches!(
+                        error.kind(),
+                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+                    )
+                }
+                Err(_) => return false,
             }
         }
     }
@@ -396,10 +442,14 @@ impl Line<'_> {
     /// What happened next, to be said now.
     fn next_news(&mut self) -> Option<String> {
         let (id, last) = self.session.as_mut()?;
-        let world = self.shared.world();
+        let mut world = self.shared.world();
         let mut news = world.sessions.get(id)?.events.range(*last + 1..);
         let (seq, text) = news.next()?;
         *last = *seq;
-        Some(text.clone())
+        let text = text.clone();
+        if text.contains("MESSAGE_CREATE") && !text.contains("\"bot\":true") {
+            world.handed = Some(Instant::now());
+        }
+        Some(text)
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 pub mod daemon;
 pub mod discord;
 pub mod discord_socket;
+pub mod flood;
 pub mod http;
 pub mod load;
 pub mod model;

@@ -119,6 +119,40 @@ pub fn openai_says(text: &str) -> Reply {
     )
 }
 
+/// An answer of Ollama's `/api/chat` whose message is this.
+pub fn ollama_message(message: Value) -> Reply {
+    Reply::Json(
+        200,
+        json!({"model": "m", "message": message, "done": true, "done_reason": "stop"}),
+    )
+}
+
+/// An answer of Ollama's `/api/chat` that calls a tool.
+pub fn ollama_calls(name: &str, arguments: Value) -> Reply {
+    ollama_message(json!({"role": "assistant", "content": "",
+        "tool_calls": [{"function": {"name": name, "arguments": arguments}}]}))
+}
+
+/// An answer of an OpenAI-style `/chat/completions` whose message is this.
+pub fn openai_message(message: Value) -> Reply {
+    Reply::Json(
+        200,
+        json!({"id": "x", "object": "chat.completion", "choices": [{"index": 0,
+            "message": message, "finish_reason": "tool_calls"}]}),
+    )
+}
+
+/// An answer of an OpenAI-style `/chat/completions` that calls a tool.
+pub fn openai_calls(id: &str, name: &str, arguments: &str) -> Reply {
+    openai_message(json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}]}))
+}
+
+/// Whether a request offers tools by the protocol.
+pub fn offers_tools(seen: &Seen) -> bool {
+    seen.json()["tools"].is_array()
+}
+
 type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
 
 struct Shared {
@@ -175,6 +209,23 @@ impl ModelServer {
         let theirs = Arc::clone(&shared);
         std::thread::spawn(move || accept(&listener, &theirs));
         ModelServer { addr, shared }
+    }
+
+    /// Starts an Ollama whose model has these capabilities and whose chats are answered by these
+    /// replies in order, the last one again and again.
+    pub fn scripted(capabilities: &'static [&'static str], replies: Vec<Reply>) -> ModelServer {
+        let next = AtomicUsize::new(0);
+        ModelServer::start(move |seen| {
+            if seen.is("POST /api/show") {
+                let info = json!({"general.architecture": "llama", "llama.context_length": 8192});
+                return Reply::Json(
+                    200,
+                    json!({"capabilities": capabilities, "model_info": info}),
+                );
+            }
+            let at = next.fetch_add(1, Ordering::SeqCst).min(replies.len() - 1);
+            replies[at].clone()
+        })
     }
 
     /// Where it listens.

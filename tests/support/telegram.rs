@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 
+use super::flood::Flood;
 use super::http::read_message;
 use super::telegram_text::{units, visible};
 
@@ -77,6 +79,8 @@ pub struct Seen {
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub at: Instant,
+    /// When the first byte of its request was seen.
+    pub first_byte: Instant,
     pub chat: i64,
     pub topic: Option<i64>,
     pub text: String,
@@ -107,6 +111,21 @@ struct World {
     expected: Vec<&'static str>,
     /// Connections that are open.
     open: usize,
+    /// The limits of chats and of the whole bot; none: any number of messages.
+    flood: Option<Flood>,
+    refused: usize,
+    /// Just before the last answer to a poll that brought something was written.
+    handed: Option<Instant>,
+    followers: BTreeMap<i64, Sender<Sent>>,
+    /// Whether calls and messages are kept at all; the bench only follows them.
+    follow_only: bool,
+}
+
+/// Whose call it is.
+struct Caller<'a> {
+    connection: usize,
+    stream: &'a TcpStream,
+    first_byte: Instant,
 }
 
 struct Shared {
@@ -180,6 +199,33 @@ impl Telegram {
         script: impl Fn(&str, usize, &Value) -> Option<Fault> + Send + Sync + 'static,
     ) {
         *self.shared.script.lock().expect("script") = Box::new(script);
+    }
+
+    /// From now on flood limits are kept as Telegram does.
+    pub fn limit_floods(&self) {
+        self.world().flood = Some(Flood::of_telegram(Instant::now()));
+    }
+
+    /// How many messages were refused by them.
+    pub fn refused(&self) -> usize {
+        self.world().refused
+    }
+
+    /// From now on the messages to a chat go to this receiver too.
+    pub fn follow(&self, chat: i64) -> Receiver<Sent> {
+        let (sender, receiver) = mpsc::channel();
+        self.world().followers.insert(chat, sender);
+        receiver
+    }
+
+    /// From now on nothing is kept but for followers, and nobody who waits is woken.
+    pub fn keep_nothing(&self) {
+        self.world().follow_only = true;
+    }
+
+    /// Just before the last poll that brought something was answered.
+    pub fn handed(&self) -> Option<Instant> {
+        self.world().handed
     }
 
     /// Breaking a rule whose note has these words is what the test is about.
@@ -409,15 +455,25 @@ impl Shared {
         let watched = stream.try_clone()?;
         let mut reader = BufReader::with_capacity(16 * 1024, stream);
         while let Some((at, head, body)) = read_message(&mut reader)? {
-            let answer = self.answer(&head, &body, connection, at, &watched);
+            let caller = Caller {
+                connection,
+                stream: &watched,
+                first_byte: at,
+            };
+            let answer = self.answer(&head, &body, &caller);
             match answer {
                 Answer::Json(status, body) => {
+                    let brings = body["result"].as_array().is_some_and(|all| !all.is_empty());
                     let body = body.to_string();
-                    write!(
-                        writer,
+                    // One write: in pieces it would reach the client in pieces.
+                    let answer = format!(
                         "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
                         body.len()
-                    )?;
+                    );
+                    if brings {
+                        self.world().handed = Some(Instant::now());
+                    }
+                    writer.write_all(answer.as_bytes())?;
                 }
                 Answer::Bytes(bytes) => {
                     writer.write_all(&bytes)?;
@@ -429,14 +485,7 @@ impl Shared {
         writer.shutdown(Shutdown::Both)
     }
 
-    fn answer(
-        &self,
-        head: &str,
-        body: &[u8],
-        connection: usize,
-        at: Instant,
-        stream: &TcpStream,
-    ) -> Answer {
+    fn answer(&self, head: &str, body: &[u8], caller: &Caller<'_>) -> Answer {
         let mut words = head.split(' ');
         let (verb, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
         let Some((token, method)) = path
@@ -466,21 +515,23 @@ impl Shared {
                     .broken
                     .push(format!("{verb} {method}: not a POST of a JSON object"));
             }
-            world.seen.push(Seen {
-                at,
-                method: method.to_owned(),
-                params: params.clone(),
-                connection,
-            });
+            if !world.follow_only {
+                world.seen.push(Seen {
+                    at: caller.first_byte,
+                    method: method.to_owned(),
+                    params: params.clone(),
+                    connection: caller.connection,
+                });
+                self.changed.notify_all();
+            }
             let count = world.counts.entry(method.to_owned()).or_default();
             *count += 1;
             let nth = *count;
             world.too_soon(method, &params);
             nth
         };
-        self.changed.notify_all();
         let fault = (self.script.lock().expect("script"))(method, nth, &params);
-        self.perform(method, &params, fault, connection, stream)
+        self.perform(method, &params, fault, caller)
     }
 
     fn perform(
@@ -488,14 +539,13 @@ impl Shared {
         method: &str,
         params: &Value,
         fault: Option<Fault>,
-        connection: usize,
-        stream: &TcpStream,
+        caller: &Caller<'_>,
     ) -> Answer {
         match fault {
-            None => self.honest(method, params, connection, stream),
+            None => self.honest(method, params, caller),
             Some(Fault::Late(span)) => {
                 thread::sleep(span);
-                self.honest(method, params, connection, stream)
+                self.honest(method, params, caller)
             }
             Some(Fault::Refuse(status, description, parameters)) => {
                 if let Some(seconds) = parameters["retry_after"].as_u64() {
@@ -522,7 +572,7 @@ impl Shared {
             }
             Some(Fault::Close) => Answer::End,
             Some(Fault::LoseAnswer) => {
-                if let Answer::Json(_, body) = self.honest(method, params, connection, stream) {
+                if let Answer::Json(_, body) = self.honest(method, params, caller) {
                     let id = body["result"]["message_id"].as_i64();
                     let mut world = self.world();
                     let lost = world.sent.iter_mut().find(|sent| Some(sent.id) == id);
@@ -531,7 +581,7 @@ impl Shared {
                 Answer::End
             }
             Some(Fault::Hang) => {
-                while !self.stop.load(Ordering::SeqCst) && !gone(stream) {
+                while !self.stop.load(Ordering::SeqCst) && !gone(caller.stream) {
                     thread::sleep(Duration::from_millis(5));
                 }
                 Answer::End
@@ -539,13 +589,7 @@ impl Shared {
         }
     }
 
-    fn honest(
-        &self,
-        method: &str,
-        params: &Value,
-        connection: usize,
-        stream: &TcpStream,
-    ) -> Answer {
+    fn honest(&self, method: &str, params: &Value, caller: &Caller<'_>) -> Answer {
         match method {
             "getMe" => done(
                 &json!({"id": BOT, "is_bot": true, "first_name": "Korvun", "username": BOT_NAME,
@@ -573,7 +617,7 @@ impl Shared {
                 )
             }
             "setMyCommands" => self.commands(params),
-            "getUpdates" => self.poll(params, connection, stream),
+            "getUpdates" => self.poll(params, caller),
             "sendChatAction" => {
                 let mut world = self.world();
                 world.known(
@@ -590,7 +634,7 @@ impl Shared {
                     ),
                 }
             }
-            "sendMessage" => self.send(params),
+            "sendMessage" => self.send(params, caller),
             _ => refuse(404, "Not Found: method not found", &Value::Null),
         }
     }
@@ -622,7 +666,8 @@ impl Shared {
     }
 
     /// The long poll. Only one may be open; asking with an offset confirms all below it.
-    fn poll(&self, params: &Value, connection: usize, stream: &TcpStream) -> Answer {
+    fn poll(&self, params: &Value, caller: &Caller<'_>) -> Answer {
+        let connection = caller.connection;
         let timeout = params["timeout"].as_u64().unwrap_or(0);
         let limit = params["limit"].as_u64().unwrap_or(100);
         let offset = params["offset"].as_i64();
@@ -666,14 +711,14 @@ impl Shared {
             }
             let span = left.min(Duration::from_millis(20));
             world = self.changed.wait_timeout(world, span).expect("world").0;
-            if gone(stream) {
+            if gone(caller.stream) {
                 world.polling = None;
                 return Answer::End;
             }
         }
     }
 
-    fn send(&self, params: &Value) -> Answer {
+    fn send(&self, params: &Value, caller: &Caller<'_>) -> Answer {
         let mut world = self.world();
         world.known(
             "sendMessage",
@@ -716,10 +761,22 @@ impl Shared {
                 .push(format!("a message of {} units", units(&seen)));
             return refuse(400, "Bad Request: message is too long", &Value::Null);
         }
+        let now = Instant::now();
+        if let Some(seconds) = world.flood.as_mut().and_then(|flood| flood.take(chat, now)) {
+            world.refused += 1;
+            let key = ("sendMessage".to_owned(), Some(chat));
+            world.held.insert(key, now + Duration::from_secs(seconds));
+            return refuse(
+                429,
+                &format!("Too Many Requests: retry after {seconds}"),
+                &json!({ "retry_after": seconds }),
+            );
+        }
         world.next_message += 1;
         let id = world.next_message;
-        world.sent.push(Sent {
-            at: Instant::now(),
+        let sent = Sent {
+            at: now,
+            first_byte: caller.first_byte,
             chat,
             topic: params["message_thread_id"].as_i64(),
             text: seen.clone(),
@@ -727,9 +784,16 @@ impl Shared {
             html: html.map(|_| text.to_owned()),
             lost: false,
             id,
-        });
+        };
+        if let Some(follower) = world.followers.get(&chat) {
+            // A follower that has left is no fault.
+            let _ = follower.send(sent.clone());
+        }
+        if !world.follow_only {
+            world.sent.push(sent);
+            self.changed.notify_all();
+        }
         drop(world);
-        self.changed.notify_all();
         done(&json!({"message_id": id, "date": 1_790_000_000, "chat": {"id": chat}, "text": seen}))
     }
 }

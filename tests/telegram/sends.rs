@@ -161,7 +161,7 @@ fn a_flood_limit_holds_one_chat_and_no_other() {
     // A topic of the same chat is held with it, and nothing is asked of Telegram.
     let (_, ended) = alone.send(&outgoing("7/3", "hola"));
     assert!(
-        matches!(ended, Err(SendFailure::NotYet { wait }) if wait > Duration::from_secs(50)),
+        matches!(ended, Err(SendFailure::NotYet { wait, .. }) if wait > Duration::from_secs(50)),
         "{ended:?}"
     );
     assert_eq!(peer.seen("sendMessage").len(), 2);

@@ -22,6 +22,7 @@ use crate::support::asking::{wire, within};
 use crate::support::netns;
 
 mod files;
+mod flows;
 mod net;
 mod notes;
 mod race;
@@ -129,7 +130,13 @@ fn call_as(
     key: &str,
     conversation: &Conversation,
 ) -> Result<String, Fault> {
-    call_within(tool, arguments, key, conversation, within(Duration::from_secs(60)))
+    call_within(
+        tool,
+        arguments,
+        key,
+        conversation,
+        within(Duration::from_secs(60)),
+    )
 }
 
 fn call_within(
@@ -213,10 +220,22 @@ fn the_tools_without_reach_do_what_they_say() {
         ("echo", json!({"text": ""}), Ok("")),
         ("echo", json!({}), Err("`text` is missing")),
         ("echo", json!({"text": 7}), Err("`text` has to be a string")),
-        ("echo", json!({"text": null}), Err("`text` has to be a string")),
+        (
+            "echo",
+            json!({"text": null}),
+            Err("`text` has to be a string"),
+        ),
         ("calc", json!({"expression": "0.1+0.2"}), Ok("0.3")),
-        ("calc", json!({"expression": "1/0"}), Err("division by zero")),
-        ("calc", json!({"expression": ["1"]}), Err("`expression` has to be a string")),
+        (
+            "calc",
+            json!({"expression": "1/0"}),
+            Err("division by zero"),
+        ),
+        (
+            "calc",
+            json!({"expression": ["1"]}),
+            Err("`expression` has to be a string"),
+        ),
     ] {
         let tool = bench.tool(name);
         assert!(tool.ready());

@@ -64,7 +64,11 @@ fn swap_link(root: &Path, outside: &Path, done: &AtomicBool) {
 fn nobody_swaps_a_byte_from_outside_into_an_answer() {
     let site = tempfile::tempdir().unwrap();
     let (root, outside) = (site.path().join("root"), site.path().join("outside"));
-    for (folder, text) in [(&root.join("door"), "inside"), (&root.join("sub"), "inside"), (&outside, "SECRET")] {
+    for (folder, text) in [
+        (&root.join("door"), "inside"),
+        (&root.join("sub"), "inside"),
+        (&outside, "SECRET"),
+    ] {
         fs::create_dir_all(folder.join("deep")).unwrap();
         fs::write(folder.join("secret"), text).unwrap();
         fs::write(folder.join("deep/secret"), text).unwrap();
@@ -74,7 +78,8 @@ fn nobody_swaps_a_byte_from_outside_into_an_answer() {
     let (mut inside, mut refused) = (0_u32, 0_u32);
     std::thread::scope(|scope| {
         for swapper in [swap_folder, swap_file, swap_link] {
-            scope.spawn(|| swapper(&root, &outside, &done));
+            let (root, outside, done) = (&root, &outside, &done);
+            scope.spawn(move || swapper(root, outside, done));
         }
         let until = Instant::now() + span();
         while Instant::now() < until {
@@ -106,5 +111,8 @@ fn nobody_swaps_a_byte_from_outside_into_an_answer() {
         done.store(true, Ordering::SeqCst);
     });
     println!("{inside} read, {refused} refused");
-    assert!(inside > 100 && refused > 100, "{inside} read, {refused} refused");
+    assert!(
+        inside > 100 && refused > 100,
+        "{inside} read, {refused} refused"
+    );
 }

@@ -128,7 +128,7 @@ impl Discord {
                     SIGN_AGAIN,
                     parts.clock.clone(),
                 )),
-                buckets: Mutex::new(Buckets::new(limits.chats_known)),
+                buckets: Mutex::new(Buckets::new(limits.chats_known, limits.discord_a_second)),
                 parts,
             }),
         })
@@ -259,7 +259,7 @@ impl Shared {
         let now = self.parts.clock.now();
         lock(&self.buckets)
             .take(Route::Messages, channel, now)
-            .map_err(|wait| SendFailure::NotYet { wait })?;
+            .map_err(|(wait, held)| SendFailure::NotYet { wait, held })?;
         self.typing.quiet(channel, QUIET_WITHIN);
         let sent = self.api.call(&Call {
             path: &format!("/channels/{channel}/messages"),
@@ -323,7 +323,7 @@ impl Shared {
     /// beyond the usual. Failures matter to nobody.
     fn sign(&self, channel: u64, cancel: &Cancel) -> Duration {
         let now = self.parts.clock.now();
-        if let Err(wait) = lock(&self.buckets).take(Route::Typing, channel, now) {
+        if let Err((wait, _)) = lock(&self.buckets).take(Route::Typing, channel, now) {
             return wait;
         }
         let signed = self.api.call(&Call {

@@ -2,7 +2,9 @@
 //! is about one chat or about the bot. Pure; times come in by value.
 //!
 //! Telegram names no limits and does not say which one was hit. Its FAQ speaks of one message a
-//! second in a chat, twenty a minute in a group and thirty a second over all.
+//! second in a chat, twenty a minute in a group and thirty a second over all, with short bursts above.
+//! So whoever has never been limited is not slowed down, and who has been keeps that pace from then on:
+//! a limit is met once, not with each message.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -14,6 +16,14 @@ const GROUP_A_MINUTE: usize = 20;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Within so long after a message to a chat its own limit may be what was hit.
 const CHAT_REST: Duration = Duration::from_secs(2);
+/// What the FAQ allows: between two messages in a chat and in a group, and over all.
+const CHAT_PACE: Duration = Duration::from_secs(1);
+const GROUP_PACE: Duration = Duration::from_secs(3);
+const BOT_MOST: usize = 30;
+/// The second of these, with room for messages that take different times on their way.
+const BOT_SPAN: Duration = Duration::from_millis(1030);
+/// How long the pace is kept after it last held anybody.
+const PACED: Duration = MINUTE;
 /// Two chats that did not deserve it, limited within so long, show that the bot is.
 const TOGETHER: Duration = Duration::from_secs(3);
 
@@ -23,6 +33,9 @@ pub struct Flood {
     chats: BTreeMap<i64, Chat>,
     most: usize,
     held_until: Option<Instant>,
+    paced_until: Option<Instant>,
+    /// When the last messages over all were begun, oldest first.
+    begun: VecDeque<Instant>,
     /// The last chat that was limited though it had not been written to much.
     innocent: Option<(i64, Instant)>,
 }
@@ -32,6 +45,7 @@ struct Chat {
     /// The last messages to it, oldest first.
     sent: VecDeque<Instant>,
     held_until: Option<Instant>,
+    paced_until: Option<Instant>,
 }
 
 impl Flood {
@@ -41,16 +55,49 @@ impl Flood {
             chats: BTreeMap::new(),
             most: most.max(1),
             held_until: None,
+            paced_until: None,
+            begun: VecDeque::new(),
             innocent: None,
         }
     }
 
     /// How long nothing may be sent to a chat; none where it may now.
-    pub fn wait(&self, chat: i64, now: Instant) -> Option<Duration> {
+    pub(super) fn wait(&self, chat: i64, now: Instant) -> Option<Duration> {
         let own = self.chats.get(&chat).and_then(|chat| chat.held_until);
-        let until = own.max(self.held_until)?;
-        let left = until.saturating_duration_since(now);
-        (!left.is_zero()).then_some(left)
+        left(own.max(self.held_until), now)
+    }
+
+    /// Takes the right to send a message to a chat now; else how long to wait, and who is held.
+    ///
+    /// # Errors
+    /// The wait and the held.
+    pub fn take(&mut self, chat: i64, now: Instant) -> Result<(), (Duration, Held)> {
+        if let Some(known) = self.chats.get_mut(&chat) {
+            let next = known.next(chat, now);
+            if let Some(wait) = left(next.max(known.held_until), now) {
+                if left(next, now).is_some() {
+                    known.paced_until = now.checked_add(PACED);
+                }
+                return Err((wait, Held::Conversation));
+            }
+        }
+        let paced = left(self.paced_until, now).is_some();
+        let first = self
+            .begun
+            .front()
+            .filter(|_| paced && self.begun.len() == BOT_MOST);
+        let next = first.and_then(|first| first.checked_add(BOT_SPAN));
+        if let Some(wait) = left(next.max(self.held_until), now) {
+            if left(next, now).is_some() {
+                self.paced_until = now.checked_add(PACED);
+            }
+            return Err((wait, Held::Channel));
+        }
+        if self.begun.len() == BOT_MOST {
+            self.begun.pop_front();
+        }
+        self.begun.push_back(now);
+        Ok(())
     }
 
     /// A message was sent to a chat.
@@ -68,8 +115,10 @@ impl Flood {
         self.room(chat, now);
         let until = now.checked_add(wait);
         let known = self.chats.entry(chat).or_default();
+        let much = known.has_had_much(chat, now);
         known.held_until = known.held_until.max(until);
-        if known.has_had_much(chat, now) {
+        if much {
+            known.paced_until = until.and_then(|until| until.checked_add(PACED));
             return Held::Conversation;
         }
         let before = self.innocent.replace((chat, now));
@@ -78,6 +127,7 @@ impl Flood {
         });
         if together {
             self.held_until = self.held_until.max(until);
+            self.paced_until = until.and_then(|until| until.checked_add(PACED));
             return Held::Channel;
         }
         Held::Conversation
@@ -95,17 +145,41 @@ impl Flood {
     }
 }
 
+/// How long it is until then; none where that is past.
+fn left(until: Option<Instant>, now: Instant) -> Option<Duration> {
+    let left = until?.saturating_duration_since(now);
+    (!left.is_zero()).then_some(left)
+}
+
+/// Between two messages in a chat. Groups and supergroups have negative ids.
+fn pace(chat: i64) -> Duration {
+    match chat < 0 {
+        true => GROUP_PACE,
+        false => CHAT_PACE,
+    }
+}
+
 impl Chat {
     fn matters(&self, now: Instant) -> bool {
         let recent = |at: &Instant| now.saturating_duration_since(*at) < MINUTE;
         self.sent.back().is_some_and(recent) || self.held_until.is_some_and(|until| until > now)
     }
 
+    /// When the pace that a chat keeps allows the next message; none where it keeps none.
+    fn next(&self, chat: i64, now: Instant) -> Option<Instant> {
+        left(self.paced_until, now)?;
+        self.sent.back()?.checked_add(pace(chat))
+    }
+
     /// Whether a chat's own limit may be what was hit.
     fn has_had_much(&self, chat: i64, now: Instant) -> bool {
         let age = |at: &Instant| now.saturating_duration_since(*at);
-        let just_now = self.sent.back().is_some_and(|at| age(at) < CHAT_REST);
-        // Groups and supergroups have negative ids.
+        let rest = match left(self.paced_until, now) {
+            // It has kept its pace, so that cannot be it.
+            Some(_) => pace(chat),
+            None => CHAT_REST,
+        };
+        let just_now = self.sent.back().is_some_and(|at| age(at) < rest);
         let full = self.sent.len() == GROUP_A_MINUTE;
         let busy_group = chat < 0 && full && self.sent.front().is_some_and(|at| age(at) < MINUTE);
         just_now || busy_group
@@ -158,6 +232,62 @@ mod tests {
             flood.limited(99, then, S(1));
             assert_eq!(flood.limited(chat, then, S(15)), held, "{chat}");
         }
+    }
+
+    /// Sends whenever it may, through `took`, until `end`; when each message was begun.
+    fn sent_until(flood: &mut Flood, chats: &[i64], now: Instant, end: Duration) -> Vec<Duration> {
+        let took = Duration::from_millis(5);
+        let (mut at, mut begun) = (Duration::ZERO, Vec::new());
+        while at < end {
+            let mut next = end;
+            for chat in chats {
+                match flood.take(*chat, now + at) {
+                    Ok(()) => {
+                        begun.push(at);
+                        flood.sent(*chat, now + at + took);
+                        next = next.min(at + took);
+                    }
+                    Err((wait, _)) => next = next.min(at + wait),
+                }
+            }
+            at = next;
+        }
+        begun
+    }
+
+    #[test]
+    fn a_chat_that_was_limited_keeps_the_pace_and_no_other_does() {
+        for (chat, most) in [(7, 19), (-7, 6)] {
+            let (mut flood, now) = (Flood::new(10), Instant::now());
+            flood.sent(chat, now);
+            assert_eq!(flood.limited(chat, now, S(1)), Held::Conversation);
+            let begun = sent_until(&mut flood, &[chat], now, S(20));
+            assert_eq!(begun.len(), most, "{begun:?}");
+            let steady = |pair: &[Duration]| pair[1] - pair[0] >= pace(chat);
+            assert!(begun.windows(2).all(steady), "{begun:?}");
+            assert_eq!(flood.take(8, now + S(20)), Ok(()));
+            assert_eq!(flood.take(8, now + S(20)), Ok(()));
+            // A limit while it keeps the pace is not its own.
+            flood.limited(99, now + S(23), S(1));
+            assert_eq!(flood.limited(chat, now + S(23), S(1)), Held::Channel);
+            // Once nobody has been held for long, it is forgotten.
+            let then = now + S(23 + 62);
+            flood.sent(chat, then);
+            assert_eq!(flood.take(chat, then), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_bot_that_was_limited_sends_thirty_a_second() {
+        let (mut flood, now) = (Flood::new(100), Instant::now());
+        assert_eq!(flood.limited(1, now, S(1)), Held::Conversation);
+        assert_eq!(flood.limited(2, now, S(1)), Held::Channel);
+        assert_eq!(flood.take(3, now), Err((S(1), Held::Channel)));
+        let chats: Vec<i64> = (3..=60).collect();
+        let begun = sent_until(&mut flood, &chats, now, S(11));
+        assert!((291..=300).contains(&begun.len()), "{}", begun.len());
+        let full = |window: &[Duration]| window[30] - window[0] >= S(1);
+        assert!(begun.windows(31).all(full), "{begun:?}");
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Listener {
                 Err(failure) => Came::Failed(failure),
             },
             Step::Unhook => self.done(&json!({ "drop_pending_updates": false })),
-            Step::Announce => self.done(&json!({ "commands": self.shared.commands() })),
+            Step::Announce(language) => self.done(&self.shared.announced(language)),
             Step::Probe => self.poll(Duration::ZERO),
             Step::Poll => self.poll(self.shared.parts.limits.poll_wait),
         }
