@@ -91,9 +91,10 @@ pub fn ollama(script: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Model
 
 /// The bodies of the chats that a model was asked.
 pub fn chats(model: &ModelServer) -> Vec<Value> {
-    let chats = model.seen().into_iter().filter(|seen| {
-        seen.is("POST /api/chat") || seen.is("POST /v1/chat/completions")
-    });
+    let chats = model
+        .seen()
+        .into_iter()
+        .filter(|seen| seen.is("POST /api/chat") || seen.is("POST /v1/chat/completions"));
     chats.map(|seen| seen.json()).collect()
 }
 

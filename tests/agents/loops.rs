@@ -17,9 +17,18 @@ fn a_call_by_ollamas_protocol_is_made_audited_and_answered() {
         _ => ollama_says("It is late."),
     });
     let sink = Sink::start();
-    let site = agent_site(&model.url(), &sink.url(), "auto", json!({"tools": ["time"]}));
+    let site = agent_site(
+        &model.url(),
+        &sink.url(),
+        "auto",
+        json!({"tools": ["time"]}),
+    );
     let daemon = site.start();
-    let id = daemon.poster().say("c", "what time is it?", None).expect("accepted").id;
+    let id = daemon
+        .poster()
+        .say("c", "what time is it?", None)
+        .expect("accepted")
+        .id;
     assert_eq!(sink.reply_to(&id, SOON).text(), "It is late.");
     let asked = chats(&model);
     assert_eq!(asked.len(), 2, "{asked:?}");
@@ -34,9 +43,10 @@ fn a_call_by_ollamas_protocol_is_made_audited_and_answered() {
     let (_, log) = daemon.stop();
     assert!(log.contains("tool_used"), "{log}");
     assert!(
-        log.lines()
-            .any(|line| line.contains("run_finished") && line.contains("policy=\"\"")
-                || line.contains("run_finished") && line.contains("policy= ")),
+        log.lines().any(
+            |line| line.contains("run_finished") && line.contains("policy=\"\"")
+                || line.contains("run_finished") && line.contains("policy= ")
+        ),
         "{log}"
     );
 }
