@@ -265,9 +265,11 @@ impl Parts {
         match went {
             Ok((decision, asking)) => self.decided(run, live, decision, asking),
             Err(Stopped::Failed) => self.failed(setup, run),
+            // Its user, or the operator, has closed the message meanwhile.
             Err(Stopped::Gone) => {
                 run.no_longer_shown();
                 self.over(run, Over::Before, Process::GoesOn);
+                self.say(run, &cancelled(Some(live)));
             }
         }
     }
