@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod admin;
+mod agents;
 mod chat;
 mod cli;
 mod config;

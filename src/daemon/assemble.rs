@@ -14,15 +14,18 @@ use crate::channel::telegram::{self, Telegram};
 use crate::channel::webhook::{self, Webhook};
 use crate::config::plan::{self, ChannelSettings, Plan};
 use crate::config::secrets::Secrets;
-use crate::domain::brain::Brain;
+use crate::domain::brain::{Agent, Brain};
 use crate::domain::command;
-use crate::domain::ids::{ChannelName, EnvName};
+use crate::domain::ids::{BrainName, ChannelName, EnvName};
 use crate::domain::limits::Limits;
 use crate::domain::privacy;
-use crate::engine::setup::{LiveBrain, Setup};
+use crate::domain::skill::{self, Skill};
+use crate::engine::setup::{LiveAgent, LiveBrain, LiveTool, Setup};
 use crate::net::cancel::Cancel;
 use crate::net::http::Wire;
 use crate::provider;
+use crate::store::Store;
+use crate::tool::{self, Forbidden};
 use crate::watch::Watch;
 
 use super::StartError;
@@ -39,6 +42,12 @@ pub struct Tools<'a> {
     pub clock: &'a Arc<dyn Clock>,
     /// Every maximum.
     pub limits: &'a Limits,
+    /// Where notes are kept; none without storage.
+    pub store: Option<&'a Arc<Store>>,
+    /// What no tool may read.
+    pub forbidden: &'a Forbidden,
+    /// The skills of the brains that have some.
+    pub skills: &'a BTreeMap<BrainName, Vec<Skill>>,
 }
 
 /// Whether the operator can write to the daemon, which the console needs.
@@ -110,7 +119,37 @@ fn live(brain: &Brain, tools: &Tools<'_>) -> LiveBrain {
             provider::build(model, brain.sensitivity, key, tools.wire)
         })
     });
-    LiveBrain::new(brain.clone(), providers.collect())
+    let agent = brain.agent.as_ref().map(|agent| {
+        let skills = tools.skills.get(&brain.name).cloned().unwrap_or_default();
+        LiveAgent {
+            tools: live_tools(brain, agent, tools),
+            skills_section: skill::section(&skills, agent.skills_body_budget),
+            skills,
+        }
+    });
+    LiveBrain::new(brain.clone(), providers.collect(), agent)
+}
+
+fn live_tools(brain: &Brain, agent: &Agent, tools: &Tools<'_>) -> Vec<LiveTool> {
+    let parts = tool::kinds::Parts {
+        brain: &brain.name,
+        sensitivity: brain.sensitivity,
+        agent,
+        wire: tools.wire,
+        forbidden: tools.forbidden,
+        store: tools.store,
+    };
+    let kinds = agent
+        .tools
+        .iter()
+        .filter_map(|name| tool::kinds::find(name));
+    kinds
+        .map(|kind| LiveTool {
+            descriptor: kind.descriptor,
+            spec: (kind.spec)(),
+            tool: (kind.make)(&parts),
+        })
+        .collect()
 }
 
 /// A channel of the file; `None` for the console, which comes with the admin token, not with the file.

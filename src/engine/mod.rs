@@ -1,6 +1,7 @@
 //! Makes messages move: what is accepted is stored, run, answered and delivered. Knows plug-ins by
 //! their traits only.
 
+mod agent;
 mod commands;
 pub mod delivery;
 pub mod janitor;
@@ -103,6 +104,15 @@ impl Engine {
     #[must_use]
     pub fn setup(&self) -> Arc<Setup> {
         self.0.current.load()
+    }
+
+    /// Puts a setup in force whose channels are the same: grants made stricter act at once, all else
+    /// from the next run on.
+    pub fn swap(&self, setup: Setup) {
+        self.0
+            .lanes
+            .set_capacities(setup.capacities().collect::<Vec<_>>());
+        drop(self.0.current.swap(setup));
     }
 
     /// The delivery of all channels.

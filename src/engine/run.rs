@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::base::sync::lock;
 use crate::channel::port::Working;
 use crate::domain::brain::{Brain, Sensitivity};
-use crate::domain::completion::{Failure, FailureKind};
+use crate::domain::completion::{Failure, FailureKind, Past, Said};
 use crate::domain::excuse::Excuse;
 use crate::domain::lanes::Needs;
 use crate::domain::message::{Outcome, Outgoing, Role};
@@ -20,9 +20,10 @@ use crate::store::{
 use crate::watch::board::ModelState;
 use crate::watch::{metrics, Fault, RunFinished};
 
+use super::agent::{Errand, Stopped};
 use super::lanes::{Job, Ticket};
 use super::orchestrator::{self, Decision, Report};
-use super::setup::{LiveBrain, Setup};
+use super::setup::{LiveAgent, LiveBrain, Setup};
 use super::Parts;
 
 /// How a run ends.
@@ -128,9 +129,13 @@ impl Parts {
             self.log_excuse(work, live, &excuse);
             return self.excuse(run, Some(live), excuse);
         }
-        match self.prompt(live, work) {
-            Ok(prompt) => self.ask(run, live, &prompt),
-            Err(error) => {
+        match (self.dialogue(live, work), &live.agent) {
+            (Ok((history, present)), None) => {
+                let prompt = prompt::build(&live.brain, &work.conversation, history, present);
+                self.ask(run, live, &prompt);
+            }
+            (Ok(dialogue), Some(agent)) => self.ask_agent(setup, run, live, agent, dialogue),
+            (Err(error), _) => {
                 log::error!(error = error.to_string().as_str(); "cannot read a conversation's history");
                 self.failed(setup, run);
             }
@@ -152,12 +157,8 @@ impl Parts {
         }
     }
 
-    /// The prompt of a message: persona, what this brain may see of what was said, the message.
-    fn prompt(
-        &self,
-        live: &LiveBrain,
-        work: &Work,
-    ) -> Result<crate::domain::completion::Prompt, StoreError> {
+    /// What this brain may see of what was said before, and the message.
+    fn dialogue(&self, live: &LiveBrain, work: &Work) -> Result<(Vec<Past>, Said), StoreError> {
         let stored = if self.store.health().durable {
             self.store.history(
                 &work.conversation,
@@ -180,22 +181,13 @@ impl Parts {
             })
             .collect();
         let present = prompt::said_by_person(work.chat, &work.sender_name, &work.text);
-        Ok(prompt::build(
-            &live.brain,
-            &work.conversation,
-            history,
-            present,
-        ))
+        Ok((history, present))
     }
 
-    fn ask(
-        &self,
-        run: &Run<'_>,
-        live: &Arc<LiveBrain>,
-        prompt: &crate::domain::completion::Prompt,
-    ) {
+    /// What is counted and told of each attempt at a model of the brain.
+    fn report<'a>(&'a self, live: &'a LiveBrain) -> impl Fn(&Report<'_>) + Sync + 'a {
         let brain = &live.brain;
-        let report = |report: &Report<'_>| {
+        move |report: &Report<'_>| {
             let model = &brain.models[report.model];
             let failure = report.failure.map(|failure| failure.kind);
             self.watch.attempt(
@@ -223,7 +215,17 @@ impl Parts {
                     .board
                     .set_model(&brain.name, report.model, ModelState::Ok),
             }
-        };
+        }
+    }
+
+    fn ask(
+        &self,
+        run: &Run<'_>,
+        live: &Arc<LiveBrain>,
+        prompt: &crate::domain::completion::Prompt,
+    ) {
+        let brain = &live.brain;
+        let report = self.report(live);
         let asked = self.clock.now();
         orchestrator::answer(
             &orchestrator::Question {
@@ -235,13 +237,45 @@ impl Parts {
                 clock: &*self.clock,
             },
             &report,
-            |decision| self.decided(run, live, decision, asked),
+            |decision| {
+                let asking = self.clock.now().saturating_duration_since(asked);
+                self.decided(run, live, decision, asking);
+            },
         );
     }
 
+    fn ask_agent(
+        &self,
+        setup: &Setup,
+        run: &Run<'_>,
+        live: &LiveBrain,
+        agent: &LiveAgent,
+        (history, present): (Vec<Past>, Said),
+    ) {
+        let went = self.perform_errand(&Errand {
+            work: run.work,
+            live,
+            agent,
+            deadline: run.ticket.grant.deadline,
+            cancel: &run.ticket.cancel,
+            history,
+            present,
+            report: &self.report(live),
+        });
+        match went {
+            Ok((decision, asking)) => self.decided(run, live, decision, asking),
+            Err(Stopped::Failed) => self.failed(setup, run),
+            // Its user, or the operator, has closed the message meanwhile.
+            Err(Stopped::Gone) => {
+                run.no_longer_shown();
+                self.over(run, Over::Before, Process::GoesOn);
+                self.say(run, &cancelled(Some(live)));
+            }
+        }
+    }
+
     /// Commits what the models came to. Called before stragglers are joined.
-    fn decided(&self, run: &Run<'_>, live: &LiveBrain, decision: Decision, asked: Instant) {
-        let asking = self.clock.now().saturating_duration_since(asked);
+    fn decided(&self, run: &Run<'_>, live: &LiveBrain, decision: Decision, asking: Duration) {
         let Some(won) = decision.won else {
             if run.ticket.cancel.raised() {
                 return self.cut(run, live);
@@ -385,11 +419,10 @@ impl Parts {
             message_id: &run.work.message_id,
             channel: &run.work.conversation.channel,
             brain: &live.brain.name,
-            policy: live
-                .brain
-                .policy
-                .as_ref()
-                .map_or("", |policy| policy.kind.word()),
+            policy: match (&live.agent, &live.brain.policy) {
+                (None, Some(policy)) => policy.kind.word(),
+                (Some(_), _) | (None, None) => "",
+            },
             model: &ending.model,
             dropped: live
                 .providers
@@ -435,7 +468,7 @@ impl Parts {
     }
 
     /// Waits, unless a stop cuts it short.
-    fn rest(&self, wait: Duration) -> Process {
+    pub(super) fn rest(&self, wait: Duration) -> Process {
         match self.stop.wait(wait) {
             true => Process::Stops,
             false => Process::GoesOn,
