@@ -75,30 +75,33 @@ fn commands_over_telegram() {
 }
 
 #[test]
-fn a_command_that_telegram_delivers_again_is_done_once() {
+fn a_stop_is_not_done_again_when_the_process_was_killed_behind_it() {
     let (peer, model) = (Telegram::start(), hanging());
     let mut site = crate::telegram::site_of(&peer, &model.url());
     site.config["session"] = json!({});
     let daemon = site.start();
     peer.say(7, "slow");
     model.wait_for_asks(1, SOON);
-    let update = peer.say(7, "/stop");
+    peer.say(7, "/stop");
     peer.wait_for_sent(1, SOON);
-    // Stopped, not killed: no send is left unconfirmed, so each that comes is counted.
-    daemon.stop();
+    daemon.kill();
     let daemon = site.start();
     peer.say(7, "and slow");
     model.wait_for_asks(2, SOON);
-    // The same update once more, as if it had never been acknowledged.
-    peer.update(
-        json!({"update_id": update, "message": {"message_id": 900, "date": 1, "from": person_of(7),
-        "chat": {"id": 7, "type": "private"}, "text": "/stop"}}),
-    );
+    peer.wait_for_acknowledged(SOON);
+    let cancelled = "korvun_run_duration_seconds_count{brain=\"main\",outcome=\"cancelled\"}";
+    let metrics = || daemon.admin("GET", "/metrics", None).text();
+    assert!(!metrics().contains(cancelled), "{}", metrics());
+    let before = peer.sent().len();
     peer.say(7, "/stop");
-    let sent = peer.wait_for_sent(2, SOON);
-    assert_eq!(sent[0].text, sent[1].text, "one for each stop");
-    daemon.stop();
-    assert_eq!(peer.sent().len(), 2);
+    peer.wait_for_sent(before + 1, SOON);
+    peer.say(7, "on");
+    peer.wait_for_sent(before + 2, SOON);
+    assert!(
+        metrics().contains(&format!("{cancelled} 1")),
+        "{}",
+        metrics()
+    );
 }
 
 #[test]
