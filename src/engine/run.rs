@@ -401,6 +401,7 @@ impl Parts {
 
     /// Hands the acknowledgements of commands to delivery.
     fn acknowledged(&self, said: &[Outgoing]) {
+        self.tidy();
         for outgoing in said {
             self.delivery.push(outgoing);
         }
@@ -513,10 +514,7 @@ fn cancelled(live: Option<&LiveBrain>) -> Ending<'_> {
 
 /// For whom the words said to a brain are fit.
 pub(super) fn audience_of(live: &LiveBrain) -> Audience {
-    match live.brain.sensitivity {
-        Sensitivity::Public => Audience::Public,
-        Sensitivity::Private => Audience::Private,
-    }
+    live.audience()
 }
 
 /// What the log says of a failure. A server may repeat the question or its answer in what it sends
