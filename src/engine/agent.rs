@@ -25,7 +25,6 @@ use crate::tool::port::{Arguments, Call, Fault as ToolFault, Tool};
 use crate::watch::{Fault, ToolCalled};
 
 use super::orchestrator::{self, Decision, Question, Report, Won};
-use super::run::audience_of;
 use super::setup::{LiveAgent, LiveBrain, LiveTool};
 use super::Parts;
 
@@ -103,7 +102,7 @@ impl Parts {
             brain: errand.live.brain.name.clone(),
             conversation: errand.work.conversation.clone(),
             scope: memory.scope,
-            audience: audience_of(errand.live),
+            audience: errand.live.audience(),
         };
         match self.store.notes(&book) {
             Ok(all) => notes::shown(&all, &memory).to_vec(),

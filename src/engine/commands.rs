@@ -17,7 +17,7 @@ use crate::net::cancel::Cancel;
 use crate::store::{Ack, Acks, Audience, Customs, Tx, TxResult, Work};
 
 use super::setup::{Current, Setup};
-use super::{run, Engine};
+use super::Engine;
 
 /// The command that a message is, if it is one.
 pub(super) fn command_of(setup: &Setup, inbound: &Inbound) -> Option<Command> {
@@ -144,7 +144,7 @@ fn recall(tx: &Tx<'_>, setup: &Setup, work: &Work, most: u32) -> TxResult<Ack> {
     }
     let audience = setup
         .brain_of(conversation)
-        .map_or(Audience::Public, |live| run::audience_of(live));
+        .map_or(Audience::Public, |live| live.audience());
     let turns = tx.recall(conversation, &active, most.clamp(1, recall_max), audience)?;
     if turns.is_empty() {
         return sentence(Said::RecallNothing);
@@ -244,9 +244,7 @@ impl Engine {
             stopped: say(Said::Stopped, inbound.language),
             nothing: say(Said::NothingToStop, inbound.language),
         };
-        let meant_for = setup
-            .brain_of(conversation)
-            .map(|live| run::audience_of(live));
+        let meant_for = setup.brain_of(conversation).map(|live| live.audience());
         let stopped = parts.store.stop_at(inbound, cursor, meant_for, acks);
         let accepted = stopped.map(|stopped| {
             match stopped.row {

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use crate::base::sync::lock;
 use crate::channel::port::Channel;
 use crate::config::plan::Plan;
-use crate::domain::brain::{Brain, Memory};
+use crate::domain::brain::{Brain, Memory, Sensitivity};
 use crate::domain::catalogue::ToolDescriptor;
 use crate::domain::completion::ToolSpec;
 use crate::domain::gate::Cage;
@@ -19,6 +19,7 @@ use crate::domain::lanes::Needs;
 use crate::domain::privacy;
 use crate::domain::skill::Skill;
 use crate::provider::Provider;
+use crate::store::Audience;
 use crate::tool::port::Tool;
 
 /// One configuration, assembled: nothing in it is open yet.
@@ -126,6 +127,15 @@ impl LiveBrain {
             providers,
             needs,
             agent,
+        }
+    }
+
+    /// For whom the words said to it are fit.
+    #[must_use]
+    pub fn audience(&self) -> Audience {
+        match self.brain.sensitivity {
+            Sensitivity::Public => Audience::Public,
+            Sensitivity::Private => Audience::Private,
         }
     }
 
