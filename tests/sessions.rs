@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::{json, Value};
 
 use crate::support::daemon::{Daemon, Site};
+use crate::support::http::Reply;
 use crate::support::load::Poster;
 use crate::support::scripted::{echo, Ask, Gate, Model, Play};
 use crate::support::sink::Sink;
@@ -184,6 +185,35 @@ fn commands_wait_for_their_turn_but_for_no_model() {
     );
     let behind = &model.asks()[1];
     assert_eq!(shown(behind), ["slow", &echo("slow"), "behind"]);
+}
+
+#[test]
+fn a_command_whose_turn_has_come_waits_for_no_place() {
+    let gate = Gate::default();
+    let door = gate.clone();
+    let model = Model::start(move |ask| match ask.text.as_str() {
+        "slow" => {
+            door.wait();
+            Play::Say(echo(&ask.text))
+        }
+        _ => Play::Do(Reply::Hang),
+    });
+    let sink = Sink::start();
+    let site = site_with(&model, &sink, json!({}));
+    let daemon = site.start();
+    let mut poster = daemon.poster();
+    poster.say("c", "slow", None).expect("accepted");
+    model.wait_for_asks(1, SOON);
+    // Another conversation is next at the endpoint, and keeps its only place.
+    poster.say("d", "for ever", None).expect("accepted");
+    let help = poster.say("c", "/help", None).expect("accepted").id;
+    let begun = poster.say("c", "/new", None).expect("accepted").id;
+    gate.open();
+    for id in [&help, &begun] {
+        sink.reply_to(id, SOON);
+    }
+    model.wait_for_asks(2, SOON);
+    assert_eq!(model.asked("for ever"), 1);
 }
 
 #[test]

@@ -587,7 +587,7 @@ fn history_shows_answered_exchanges_in_order_and_nothing_private_to_the_public()
             if question != "q2" {
                 accept(store, &said("c", question), Claim::No);
             }
-            let work = claim(&store, &c).expect("waits");
+            let work = claim(store, &c).expect("waits");
             assert_eq!(work.text, question);
             close(&work, outcome, role, text, audience);
         }

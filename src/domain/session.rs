@@ -13,6 +13,7 @@ use crate::base::clock::UnixMs;
 
 /// Minutes of a day.
 const MINUTES_OF_DAY: u32 = 24 * 60;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// When a session ends by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,31 +24,29 @@ pub struct Expiry {
     pub idle: Option<Duration>,
 }
 
-/// What is known of a session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
-    /// When it began, where that is known.
-    pub began: Option<UnixMs>,
-    /// When something was last said in it; none while it is empty.
-    pub last_said: Option<UnixMs>,
+/// When something was said in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First.
+    pub first: UnixMs,
+    /// Last, answers included.
+    pub last: UnixMs,
 }
 
-/// Whether a message of the moment `now` finds the session over. An empty one never is: there
-/// would be nothing to leave behind.
+/// Whether a message of the moment `now` finds the session over; `said` is none while the session is
+/// empty, and then there is nothing to leave behind. A beginning that lies a day ahead was told by
+/// a clock that was wrong.
 #[must_use]
-pub fn over(expiry: &Expiry, zone: &TimeZone, session: &Known, now: UnixMs) -> bool {
-    let Some(last_said) = session.last_said else {
+pub fn over(expiry: &Expiry, zone: &TimeZone, said: Option<Span>, now: UnixMs) -> bool {
+    let Some(said) = said else {
         return false;
     };
-    let silent = expiry.idle.is_some_and(|idle| now.since(last_said) >= idle);
-    let yesterday = || {
-        let began = session.began.unwrap_or(last_said);
-        let day = expiry
-            .daily_at
-            .and_then(|minutes| day_began(zone, minutes, now));
-        day.is_some_and(|day| began < day)
-    };
-    silent || yesterday()
+    let silent = expiry.idle.is_some_and(|idle| now.since(said.last) >= idle);
+    let another_day = expiry.daily_at.is_some_and(|minutes| {
+        said.first.since(now) > DAY
+            || day_began(zone, minutes, now).is_some_and(|day| said.first < day)
+    });
+    silent || another_day
 }
 
 /// The last moment, up to `now`, at which the clock of the zone showed this time of day. Where it
@@ -168,10 +167,6 @@ mod tests {
             daily_at: None,
             ..both
         };
-        let known = |began: &str, last: &str| Known {
-            began: (!began.is_empty()).then(|| at(began)),
-            last_said: (!last.is_empty()).then(|| at(last)),
-        };
         let day = "2026-01-15T";
         let t = |time: &str| format!("{day}{time}Z");
         for (expiry, began, last, now, is_over) in [
@@ -188,19 +183,27 @@ mod tests {
             (both, "03:00:00", "10:00:00", "11:30:00", true),
             (Expiry::default(), "01:00:00", "01:00:00", "23:00:00", false),
         ] {
-            let session = known(&t(began), &t(last));
+            let said = Span {
+                first: at(&t(began)),
+                last: at(&t(last)),
+            };
             assert_eq!(
-                over(&expiry, &zone(), &session, at(&t(now))),
+                over(&expiry, &zone(), Some(said), at(&t(now))),
                 is_over,
                 "{expiry:?} {began} {last} {now}"
             );
         }
         let now = at("2026-01-15T12:00:00Z");
-        let empty = known("2026-01-01T00:00:00Z", "");
-        assert!(!over(&both, &zone(), &empty, now));
-        // One from before there were sessions began with its last words at the latest.
-        let old = known("", "2026-01-14T12:00:00Z");
-        assert!(over(&daily, &zone(), &old, now));
+        assert!(!over(&both, &zone(), None, now), "empty");
+        let ahead = |hours: u64| {
+            let at = now.plus(Duration::from_secs(hours * 3600));
+            Some(Span {
+                first: at,
+                last: at,
+            })
+        };
+        assert!(!over(&both, &zone(), ahead(1), now));
+        assert!(over(&daily, &zone(), ahead(25), now), "a wrong clock");
     }
 
     #[test]

@@ -16,12 +16,12 @@ use crate::domain::ids::Conversation;
 use crate::domain::message::{Inbound, Language};
 use crate::domain::notes;
 use crate::domain::report::Report;
-use crate::domain::session::{self, Expiry, Known, Line};
+use crate::domain::session::{self, Expiry, Line, Span};
 use crate::net::cancel::Cancel;
 use crate::store::{Ack, Acks, Audience, Customs, Tx, TxResult, Work};
 
 use super::setup::{Current, LiveAgent, LiveBrain, Setup};
-use super::{run, Engine, Parts};
+use super::{Engine, Parts};
 
 /// The command that a message is, if it is one.
 pub(super) fn command_of(setup: &Setup, inbound: &Inbound) -> Option<Command> {
@@ -156,11 +156,9 @@ fn expire(tx: &Tx<'_>, setup: &Setup, work: &mut Work) -> TxResult<()> {
         return Ok(());
     }
     let active = tx.session(&work.conversation)?;
-    let known = Known {
-        began: active.began,
-        last_said: tx.last_said(&work.conversation, &active, work.turn)?,
-    };
-    if session::over(&expiry, &setup.zone, &known, work.received_at) {
+    let said = tx.said(&work.conversation, &active, work.turn)?;
+    let said = said.map(|(first, last)| Span { first, last });
+    if session::over(&expiry, &setup.zone, said, work.received_at) {
         begin(tx, work)?;
     }
     Ok(())
@@ -168,7 +166,7 @@ fn expire(tx: &Tx<'_>, setup: &Setup, work: &mut Work) -> TxResult<()> {
 
 /// Begins a session with this message.
 fn begin(tx: &Tx<'_>, work: &mut Work) -> TxResult<()> {
-    let session = tx.begin_session(&work.conversation, work.turn, work.received_at)?;
+    let session = tx.begin_session(&work.conversation, work.turn)?;
     tx.enter(work, session.number)
 }
 
@@ -184,13 +182,9 @@ fn recall(tx: &Tx<'_>, setup: &Setup, work: &Work, most: u32) -> TxResult<Ack> {
     if tx.has_dialogue(conversation, &active, work.turn)? {
         return sentence(Said::RecallLate);
     }
-    // What a private brain had is brought back to a private brain only.
-    let private = Some(Audience::Private);
-    let audience = match setup.brain_of(conversation) {
-        Some(live) if work.meant_for != private => run::audience_of(live),
-        Some(live) if run::audience_of(live) == Audience::Private => Audience::Private,
-        _ => Audience::Public,
-    };
+    let audience = setup
+        .brain_of(conversation)
+        .map_or(Audience::Public, |live| live.audience());
     let turns = tx.recall(conversation, &active, most.clamp(1, recall_max), audience)?;
     if turns.is_empty() {
         return sentence(Said::RecallNothing);
@@ -316,13 +310,15 @@ impl Engine {
             stopped: say(Said::Stopped, inbound.language),
             nothing: say(Said::NothingToStop, inbound.language),
         };
-        let meant_for = setup
-            .brain_of(conversation)
-            .map(|live| run::audience_of(live));
+        let meant_for = setup.brain_of(conversation).map(|live| live.audience());
         let stopped = parts.store.stop_at(inbound, cursor, meant_for, acks);
         let accepted = stopped.map(|stopped| {
-            if let Some(row) = stopped.row {
-                parts.in_work.stop(row);
+            match stopped.row {
+                Some(row) => parts.in_work.stop(row),
+                // What waited for a place may be what was cancelled.
+                None => parts
+                    .lanes
+                    .renew(conversation, &setup.needs_of(conversation)),
             }
             stopped.accepted
         });

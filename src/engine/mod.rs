@@ -278,9 +278,7 @@ impl Engine {
                 .map_or("Korvun", |live| live.shown_name())
                 .to_owned(),
         };
-        let meant_for = setup
-            .brain_of(&conversation)
-            .map(|live| run::audience_of(live));
+        let meant_for = setup.brain_of(&conversation).map(|live| live.audience());
         let mut accepted = parts
             .store
             .accept_at(&inbound, cursor, claim, meant_for, &busy);

@@ -154,15 +154,6 @@ impl LiveBrain {
         }
     }
 
-    /// For whom what it has is fit.
-    #[must_use]
-    pub fn audience(&self) -> Audience {
-        match self.brain.sensitivity {
-            Sensitivity::Public => Audience::Public,
-            Sensitivity::Private => Audience::Private,
-        }
-    }
-
     /// The notes that it keeps in a conversation, where it keeps any; with their bounds.
     #[must_use]
     pub fn notebook(&self, conversation: &Conversation) -> Option<(Notebook, Memory)> {
@@ -198,6 +189,15 @@ impl LiveBrain {
             providers,
             needs,
             agent,
+        }
+    }
+
+    /// For whom the words said to it are fit.
+    #[must_use]
+    pub fn audience(&self) -> Audience {
+        match self.brain.sensitivity {
+            Sensitivity::Public => Audience::Public,
+            Sensitivity::Private => Audience::Private,
         }
     }
 

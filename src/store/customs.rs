@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::claim::{self, Work};
 use super::outbox::{self, Address};
+use super::row::{self, Work};
 use super::state::State;
 use super::turns::{self, Audience, NewTurn, TurnOutcome};
 use super::tx::TxResult;
-use super::{inbox, sweep, Store, Tx};
+use super::{sweep, Store, Tx};
 use crate::domain::ids::Conversation;
 use crate::domain::message::{Outgoing, Role};
 
@@ -37,6 +37,9 @@ pub trait Customs: Send + Sync + std::fmt::Debug {
     /// The database's; nothing of it is stored then.
     fn judge(&self, tx: &Tx<'_>, work: &mut Work) -> TxResult<Option<Ack>>;
 }
+
+/// The customs that somebody has given.
+pub(super) type Given<'a> = Option<&'a dyn Customs>;
 
 /// Closes a message with its acknowledgement.
 pub(super) fn acknowledge(tx: &Tx<'_>, work: &Work, ack: &Ack) -> rusqlite::Result<Outgoing> {
@@ -68,21 +71,24 @@ pub(super) fn acknowledge(tx: &Tx<'_>, work: &Work, ack: &Ack) -> rusqlite::Resu
         let turn = tx
             .prepare_cached("SELECT turn FROM outbox WHERE id = ?1")?
             .query_row([outgoing.row], |row| row.get(0))?;
-        turns::bring_back(tx, &work.conversation, turn)?;
+        let first = tx.session(&work.conversation)?.first_turn;
+        turns::bring_back(tx, &work.conversation, first, turn)?;
     }
-    inbox::close(tx, work.row, State::Answered, Some(outgoing.row))?;
+    row::close(tx, work.row, State::Answered, Some(outgoing.row))?;
     sweep::trim(tx)?;
     Ok(outgoing)
 }
 
-/// Judges the first message of a conversation; an acknowledgement has closed it.
-pub(super) fn judge(tx: &Tx<'_>, work: &mut Work) -> rusqlite::Result<Option<Outgoing>> {
-    let Some(customs) = tx.facts.customs.get() else {
+/// Judges the first message of a conversation; an acknowledgement has closed it. It stands in the
+/// active session.
+pub(super) fn judge(
+    tx: &Tx<'_>,
+    customs: Given<'_>,
+    work: &mut Work,
+) -> rusqlite::Result<Option<Outgoing>> {
+    let Some(customs) = customs else {
         return Ok(None);
     };
-    let customs = Arc::clone(customs);
-    let session = tx.session(&work.conversation)?.number;
-    tx.enter(work, session)?;
     match customs.judge(tx, work)? {
         Some(ack) => acknowledge(tx, work, &ack).map(Some),
         None => Ok(None),
@@ -90,10 +96,15 @@ pub(super) fn judge(tx: &Tx<'_>, work: &mut Work) -> rusqlite::Result<Option<Out
 }
 
 /// Answers the commands that stand first in a conversation, up to the first message for a brain.
-pub(super) fn settle(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Vec<Outgoing>> {
+pub(super) fn settle(
+    tx: &Tx<'_>,
+    customs: Given<'_>,
+    conversation: &Conversation,
+) -> rusqlite::Result<Vec<Outgoing>> {
     let mut said = Vec::new();
-    while let Some((State::Waiting, mut work)) = claim::first(tx, conversation)? {
-        match judge(tx, &mut work)? {
+    while let Some((State::Waiting, mut work)) = row::first(tx, conversation)? {
+        tx.enter(&mut work, tx.session(conversation)?.number)?;
+        match judge(tx, customs, &mut work)? {
             Some(outgoing) => {
                 tx.count_inbox(-1);
                 said.push(outgoing);
@@ -137,6 +148,10 @@ impl Store {
     /// call counts.
     pub fn follow(&self, customs: Arc<dyn Customs>) {
         // Whoever opened the store gives them once, before anything is accepted.
-        let _ = self.facts.customs.set(customs);
+        let _ = self.customs.set(customs);
+    }
+
+    pub(super) fn customs(&self) -> Option<Arc<dyn Customs>> {
+        self.customs.get().cloned()
     }
 }

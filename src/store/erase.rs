@@ -96,6 +96,7 @@ impl Store {
             }
         }
         while self.write(move |tx| notes::drop_old(tx, before))? > 0 {}
+        self.write(sessions::forget_old)?;
         self.wipe()?;
         Ok(gone)
     }

@@ -3,16 +3,18 @@
 
 use rusqlite::{params, Connection, OptionalExtension};
 
-use super::claim::{give_back_later, Work};
+use super::claim::give_back_later;
+use super::customs::{self, Given};
 use super::error::StoreError;
 use super::ids::inbox_id;
 use super::outbox::{self, Address};
+use super::row::{self, Work};
 use super::state::State;
 use super::turns::{self, Audience, NewTurn, TurnOutcome};
-use super::{cursor, customs, journal, sweep, Store, Tx};
+use super::{cursor, sweep, Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::cursor::Cursor;
-use crate::domain::ids::{Conversation, MessageId};
+use crate::domain::ids::MessageId;
 use crate::domain::message::{ChatKind, Inbound, Outgoing, Role};
 
 /// Whether an accepted message may be begun in the same commit.
@@ -83,21 +85,9 @@ pub(super) fn count_open(connection: &Connection) -> rusqlite::Result<i64> {
     })
 }
 
-/// Counts unfinished rows of a conversation. `state <= 1` stands as in the index `inbox_open`.
-pub(super) const WAITING: &str =
-    "SELECT count(*) FROM inbox WHERE channel = ?1 AND conversation = ?2 AND state <= 1";
-
 /// Finds a key.
 pub(super) const SAME_KEY: &str =
     "SELECT id, received_ms FROM inbox WHERE channel = ?1 AND dedup = ?2";
-
-/// Unfinished rows of one conversation.
-pub(super) fn waiting(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<u32> {
-    tx.prepare_cached(WAITING)?.query_row(
-        params![conversation.channel.as_str(), &*conversation.id],
-        |row| row.get(0),
-    )
-}
 
 /// The row that had this key within the window. An older one loses it.
 pub(super) fn duplicate(tx: &Tx<'_>, inbound: &Inbound) -> rusqlite::Result<Option<i64>> {
@@ -123,6 +113,7 @@ pub(super) fn duplicate(tx: &Tx<'_>, inbound: &Inbound) -> rusqlite::Result<Opti
 
 fn accept(
     tx: &Tx<'_>,
+    customs: Given<'_>,
     inbound: Inbound,
     claim: Claim,
     meant_for: Option<Audience>,
@@ -139,7 +130,7 @@ fn accept(
     {
         return Ok(Accepted::Full);
     }
-    let before = waiting(tx, &inbound.conversation)?;
+    let before = row::waiting(tx, &inbound.conversation)?;
     // The first of them is in work, or about to be.
     if before > limits.waiting_per_conversation {
         return excuse(tx, &inbound, busy);
@@ -148,7 +139,7 @@ fn accept(
     let message_id = work.message_id.clone();
     if before == 0 {
         // Its turn has come at once.
-        if let Some(outgoing) = customs::judge(tx, &mut work)? {
+        if let Some(outgoing) = customs::judge(tx, customs, &mut work)? {
             return Ok(Accepted::Answered {
                 message_id,
                 said: vec![outgoing],
@@ -221,7 +212,7 @@ fn excuse(tx: &Tx<'_>, inbound: &Inbound, busy: &Excuse) -> rusqlite::Result<Acc
             turn: &sentence,
         },
     )?;
-    close(tx, row, State::Excused, Some(outgoing.row))?;
+    row::close(tx, row, State::Excused, Some(outgoing.row))?;
     sweep::trim(tx)?;
     Ok(Accepted::Busy {
         message_id: inbox_id(&tx.facts.epoch, row),
@@ -274,18 +265,6 @@ fn insert(tx: &Tx<'_>, inbound: &Inbound, turn: i64, state: State) -> rusqlite::
     ])
 }
 
-/// Ends a message: its state, its answer, and what its run had written down.
-pub(super) fn close(
-    tx: &Tx<'_>,
-    row: i64,
-    state: State,
-    answer: Option<i64>,
-) -> rusqlite::Result<()> {
-    tx.prepare_cached("UPDATE inbox SET state = ?2, answer = ?3, finished_ms = ?4 WHERE id = ?1")?
-        .execute(params![row, state as i64, answer, tx.now.0])?;
-    journal::end(tx, row)
-}
-
 impl Store {
     /// Takes a message in: all of it in one commit, with its duplicates recognised, its bounds
     /// kept and, where `claim` allows it and the conversation is idle, its work begun. `meant_for`
@@ -322,10 +301,11 @@ impl Store {
         busy: &Excuse,
     ) -> Result<Accepted, StoreError> {
         let (inbound, cursor, busy) = (inbound.clone(), cursor.cloned(), busy.clone());
+        let customs = self.customs();
         self.write_or(
             move |tx| {
                 let channel = inbound.conversation.channel.clone();
-                let accepted = accept(tx, inbound, claim, meant_for, &busy)?;
+                let accepted = accept(tx, customs.as_deref(), inbound, claim, meant_for, &busy)?;
                 if let (Some(at), false) = (&cursor, accepted == Accepted::Full) {
                     cursor::set(tx, &channel, at)?;
                 }

@@ -22,6 +22,7 @@ mod outbox;
 mod query_plans;
 mod queue;
 mod readers;
+mod row;
 mod schema;
 mod scrub;
 mod sessions;
@@ -41,7 +42,7 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
-pub use claim::{recover, Claimed, Work};
+pub use claim::{recover, Claimed};
 pub use customs::{Ack, Customs};
 pub use error::StoreError;
 pub use files::Lock;
@@ -51,6 +52,7 @@ pub use journal::{AuditedCall, CallEnd, CallRecord, Rehearsed, Step};
 pub use lookup::{Answer, MessageState};
 pub use notes::{Listed, Notebook, Noted};
 pub use outbox::{Delivery, Queued};
+pub use row::Work;
 pub use schema::inspect;
 pub use sessions::Session;
 pub use state::State;
@@ -119,6 +121,7 @@ pub struct Store {
     recovered: u64,
     swept: Mutex<sweep::Cursor>,
     held: Mutex<Option<Lock>>,
+    customs: OnceLock<Arc<dyn Customs>>,
 }
 
 impl std::fmt::Debug for Store {
@@ -175,7 +178,6 @@ impl Store {
             limits: limits.clone(),
             clock,
             over: AtomicUsize::new(0),
-            customs: OnceLock::new(),
         });
         let queue = Arc::new(Queue::new(
             limits.store_queue,
@@ -201,6 +203,7 @@ impl Store {
             recovered,
             swept: Mutex::default(),
             held: Mutex::new(held),
+            customs: OnceLock::new(),
         })
     }
 

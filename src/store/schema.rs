@@ -20,7 +20,7 @@ const APPLICATION_ID: i64 = 0x4b72_766e;
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// Prepared statements kept for each connection: all that lie on a message's way.
-const STATEMENTS_KEPT: usize = 48;
+const STATEMENTS_KEPT: usize = 64;
 
 /// Page cache of the writer in KiB: one commit touches some ten pages of 4 KiB.
 const WRITER_CACHE_KIB: i64 = 512;
@@ -135,7 +135,7 @@ const MIGRATIONS: &[&str] = &[
        text TEXT NOT NULL,
        at_ms INTEGER NOT NULL);
      CREATE INDEX notes_brain ON notes(brain, channel, conversation);",
-    // Sessions, each with the first turn that belongs to it; the first of a conversation has no
+    // 5: sessions, each with the first turn that belongs to it; the first of a conversation has no
     // row. `lead` is how many bytes at the beginning of a text were a command that is done;
     // `recalled` marks Korvun's own turn that brings back an earlier session.
     "CREATE TABLE sessions(
@@ -143,7 +143,6 @@ const MIGRATIONS: &[&str] = &[
        conversation TEXT NOT NULL,
        session INTEGER NOT NULL,
        first_turn INTEGER NOT NULL,
-       began_ms INTEGER NOT NULL,
        PRIMARY KEY(channel, conversation, session)) WITHOUT ROWID;
      ALTER TABLE turns ADD COLUMN lead INTEGER NOT NULL DEFAULT 0;
      ALTER TABLE turns ADD COLUMN recalled INTEGER NOT NULL DEFAULT 0;",

@@ -1,11 +1,12 @@
 //! Sessions of a conversation: which one is active, where it begins, and what dialogue the last one
-//! had. Runs on the store's thread, within the transaction of the message that asks. A session is a
+//! had. Writes run on the store's thread, reads on the caller's too. A session is a
 //! stretch of turns in the order of the conversation; the last one is active.
 
 use rusqlite::{params, OptionalExtension};
 
+use super::error::StoreError;
 use super::turns::{self, Audience, Turn};
-use super::Tx;
+use super::{Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::ids::Conversation;
 
@@ -16,15 +17,19 @@ pub struct Session {
     pub number: i64,
     /// No turn that stands before this one belongs to it.
     pub first_turn: i64,
-    /// When it began; unknown for the first one of a conversation.
-    pub began: Option<UnixMs>,
 }
 
 /// The active session. The first of a conversation has no row.
-pub(super) const ACTIVE: &str = "SELECT session, first_turn, began_ms FROM sessions
+pub(super) const ACTIVE: &str = "SELECT session, first_turn FROM sessions
      WHERE channel = ?1 AND conversation = ?2 ORDER BY session DESC LIMIT 1";
 
-/// The turn that was said last before another one, and not before a third.
+/// When something was said first in a stretch of turns.
+pub(super) const FIRST_SAID: &str = "SELECT at_ms FROM turns
+     WHERE channel = ?1 AND conversation = ?2
+       AND coalesce(after, id) >= ?3 AND coalesce(after, id) < ?4
+     ORDER BY coalesce(after, id), id LIMIT 1";
+
+/// When something was said last in it.
 pub(super) const LAST_SAID: &str = "SELECT at_ms FROM turns
      WHERE channel = ?1 AND conversation = ?2
        AND coalesce(after, id) >= ?3 AND coalesce(after, id) < ?4
@@ -43,7 +48,6 @@ pub(super) fn active(
                 Ok(Session {
                     number: row.get(0)?,
                     first_turn: row.get(1)?,
-                    began: Some(UnixMs(row.get(2)?)),
                 })
             },
         )
@@ -51,7 +55,6 @@ pub(super) fn active(
     Ok(found.unwrap_or(Session {
         number: 1,
         first_turn: 0,
-        began: None,
     }))
 }
 
@@ -60,6 +63,18 @@ pub(super) fn forget(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Resu
     tx.prepare_cached("DELETE FROM sessions WHERE channel = ?1 AND conversation = ?2")?
         .execute(params![conversation.channel.as_str(), &*conversation.id])
         .map(drop)
+}
+
+/// Takes away the sessions that ended before the oldest turn that is left.
+pub(super) fn forget_old(tx: &Tx<'_>) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "DELETE FROM sessions WHERE EXISTS (SELECT 1 FROM sessions l
+           WHERE l.channel = sessions.channel AND l.conversation = sessions.conversation
+             AND l.session > sessions.session
+             AND l.first_turn <= coalesce((SELECT min(id) FROM turns), l.first_turn))",
+    )?
+    .execute([])
+    .map(drop)
 }
 
 impl Tx<'_> {
@@ -80,7 +95,6 @@ impl Tx<'_> {
         &self,
         conversation: &Conversation,
         first_turn: i64,
-        began: UnixMs,
     ) -> rusqlite::Result<Session> {
         let active = self.session(conversation)?;
         if active.first_turn == first_turn {
@@ -88,45 +102,43 @@ impl Tx<'_> {
         }
         let number = active.number + 1;
         self.prepare_cached(
-            "INSERT INTO sessions(channel, conversation, session, first_turn, began_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO sessions(channel, conversation, session, first_turn)
+             VALUES (?1, ?2, ?3, ?4)",
         )?
         .execute(params![
             conversation.channel.as_str(),
             &*conversation.id,
             number,
-            first_turn,
-            began.0
+            first_turn
         ])?;
-        Ok(Session {
-            number,
-            first_turn,
-            began: Some(began),
-        })
+        Ok(Session { number, first_turn })
     }
 
-    /// When something was last said in the active session before the turn `before`; none while it
-    /// is empty.
+    /// When something was said first and last in the active session before the turn `before`; none
+    /// while it is empty.
     ///
     /// # Errors
     /// The database's.
-    pub fn last_said(
+    pub fn said(
         &self,
         conversation: &Conversation,
         session: &Session,
         before: i64,
-    ) -> rusqlite::Result<Option<UnixMs>> {
-        self.prepare_cached(LAST_SAID)?
-            .query_row(
-                params![
-                    conversation.channel.as_str(),
-                    &*conversation.id,
-                    session.first_turn,
-                    before
-                ],
-                |row| row.get(0).map(UnixMs),
-            )
-            .optional()
+    ) -> rusqlite::Result<Option<(UnixMs, UnixMs)>> {
+        let at = |sql: &str| {
+            self.prepare_cached(sql)?
+                .query_row(
+                    params![
+                        conversation.channel.as_str(),
+                        &*conversation.id,
+                        session.first_turn,
+                        before
+                    ],
+                    |row| row.get(0).map(UnixMs),
+                )
+                .optional()
+        };
+        Ok(at(FIRST_SAID)?.zip(at(LAST_SAID)?))
     }
 
     /// Whether the active session has dialogue before the turn `before`.
@@ -162,5 +174,30 @@ impl Tx<'_> {
         let last = said.last().map(|turn| turn.session);
         said.retain(|turn| Some(turn.session) == last);
         Ok(said)
+    }
+}
+
+impl Store {
+    /// The last `limit` messages of a conversation's active session that a model may see, oldest
+    /// first, each answer behind its question, all before the turn `before`. A public audience is shown
+    /// nothing that came to or from a private brain.
+    ///
+    /// Blocks: as [`Store::read`].
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    pub fn history(
+        &self,
+        conversation: &Conversation,
+        before: i64,
+        limit: u32,
+        audience: Audience,
+    ) -> Result<Vec<Turn>, StoreError> {
+        let conversation = conversation.clone();
+        self.read(move |connection| {
+            let from = active(connection, &conversation)?.first_turn;
+            let span = (from, before);
+            turns::history(connection, &conversation, span, limit, audience)
+        })
     }
 }

@@ -1,13 +1,13 @@
 //! Stopping: a message that never waits, and takes the one before all others with it. Runs on the
 //! store's thread; what it cancels and what it says are one commit.
 
-use super::customs::{self, Ack};
+use super::customs::{self, Ack, Given};
 use super::error::StoreError;
 use super::ids::inbox_id;
 use super::inbox::{self, Accepted};
 use super::state::State;
 use super::turns::{self, Audience, TurnOutcome};
-use super::{claim, cursor, Store, Tx};
+use super::{cursor, row, Store, Tx};
 use crate::domain::cursor::Cursor;
 use crate::domain::message::Inbound;
 
@@ -27,12 +27,11 @@ pub struct Stopped {
     pub accepted: Accepted,
     /// The inbox row that was in work and is cancelled: its run has nothing to do any more.
     pub row: Option<i64>,
-    /// Messages that wait behind it.
-    pub waiting: u32,
 }
 
 fn stop(
     tx: &Tx<'_>,
+    customs: Given<'_>,
     inbound: Inbound,
     meant_for: Option<Audience>,
     acks: &Acks,
@@ -40,7 +39,6 @@ fn stop(
     let refused = |accepted| Stopped {
         accepted,
         row: None,
-        waiting: 0,
     };
     if let Some(row) = inbox::duplicate(tx, &inbound)? {
         return Ok(refused(Accepted::Duplicate {
@@ -52,14 +50,14 @@ fn stop(
         return Ok(refused(Accepted::Full));
     }
     let conversation = inbound.conversation.clone();
-    let first = claim::first(tx, &conversation)?;
+    let first = row::first(tx, &conversation)?;
     let work = inbox::store(tx, inbound, meant_for)?;
     let ack = match &first {
         Some(_) => &acks.stopped,
         None => &acks.nothing,
     };
     let mut said = vec![customs::acknowledge(tx, &work, ack)?];
-    let mut row = None;
+    let mut working = None;
     if let Some((state, first)) = first {
         turns::close(
             tx,
@@ -67,18 +65,17 @@ fn stop(
             Some(TurnOutcome::Cancelled),
             Audience::Private,
         )?;
-        inbox::close(tx, first.row, State::Cancelled, None)?;
+        row::close(tx, first.row, State::Cancelled, None)?;
         tx.count_inbox(-1);
-        row = (state == State::Working).then_some(first.row);
-        said.extend(customs::settle(tx, &conversation)?);
+        working = (state == State::Working).then_some(first.row);
+        said.extend(customs::settle(tx, customs, &conversation)?);
     }
     Ok(Stopped {
         accepted: Accepted::Answered {
             message_id: work.message_id,
             said,
         },
-        row,
-        waiting: inbox::waiting(tx, &conversation)?,
+        row: working,
     })
 }
 
@@ -99,9 +96,10 @@ impl Store {
         acks: Acks,
     ) -> Result<Stopped, StoreError> {
         let (inbound, cursor) = (inbound.clone(), cursor.cloned());
+        let customs = self.customs();
         self.write(move |tx| {
             let channel = inbound.conversation.channel.clone();
-            let stopped = stop(tx, inbound, meant_for, &acks)?;
+            let stopped = stop(tx, customs.as_deref(), inbound, meant_for, &acks)?;
             if let (Some(at), false) = (&cursor, stopped.accepted == Accepted::Full) {
                 cursor::set(tx, &channel, at)?;
             }

@@ -3,8 +3,7 @@
 
 use rusqlite::{params, Connection, Row};
 
-use super::error::StoreError;
-use super::{sessions, Store, Tx};
+use super::Tx;
 use crate::base::clock::UnixMs;
 use crate::domain::ids::Conversation;
 use crate::domain::message::{Outcome, Role};
@@ -251,6 +250,17 @@ fn read(
     Ok(turns)
 }
 
+/// The last of a stretch that a model may be shown.
+pub(super) fn history(
+    connection: &Connection,
+    conversation: &Conversation,
+    span: (i64, i64),
+    limit: u32,
+    audience: Audience,
+) -> rusqlite::Result<Vec<Turn>> {
+    read(connection, HISTORY, conversation, span, limit, audience)
+}
+
 /// The last dialogue of a stretch.
 pub(super) fn dialogue(
     connection: &Connection,
@@ -263,13 +273,13 @@ pub(super) fn dialogue(
 }
 
 /// Notes that a turn of Korvun's own brings back an earlier session: the model is shown it, in
-/// place of an earlier one of that kind.
+/// place of an earlier one of that kind behind the turn `first`.
 pub(super) fn bring_back(
     tx: &Tx<'_>,
     conversation: &Conversation,
+    first: i64,
     turn: i64,
 ) -> rusqlite::Result<()> {
-    let first = sessions::active(tx, conversation)?.first_turn;
     tx.prepare_cached(
         "UPDATE turns SET recalled = (id = ?4) WHERE channel = ?1 AND conversation = ?2
            AND coalesce(after, id) >= ?3 AND role = 'system' AND (recalled OR id = ?4)",
@@ -281,29 +291,4 @@ pub(super) fn bring_back(
         turn
     ])
     .map(drop)
-}
-
-impl Store {
-    /// The last `limit` messages of a conversation's active session that a model may see, oldest
-    /// first, each answer behind its question, all before the turn `before`. A public audience is shown
-    /// nothing that came to or from a private brain.
-    ///
-    /// Blocks: as [`Store::read`].
-    ///
-    /// # Errors
-    /// As [`Store::read`].
-    pub fn history(
-        &self,
-        conversation: &Conversation,
-        before: i64,
-        limit: u32,
-        audience: Audience,
-    ) -> Result<Vec<Turn>, StoreError> {
-        let conversation = conversation.clone();
-        self.read(move |connection| {
-            let from = sessions::active(connection, &conversation)?.first_turn;
-            let span = (from, before);
-            read(connection, HISTORY, &conversation, span, limit, audience)
-        })
-    }
 }

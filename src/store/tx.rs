@@ -4,11 +4,10 @@ use std::cell::Cell;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::customs::Customs;
 use super::error::StoreError;
 use crate::base::clock::{Clock, UnixMs};
 use crate::domain::limits::Limits;
@@ -39,8 +38,6 @@ pub(super) struct Facts {
     pub clock: Arc<dyn Clock>,
     /// Messages that have ended since the store was opened.
     pub over: AtomicUsize,
-    /// What is done with a message whose turn has come; nothing until somebody gives it.
-    pub customs: OnceLock<Arc<dyn Customs>>,
 }
 
 impl Facts {

@@ -18,16 +18,12 @@ const CHATS: u32 = 16;
 /// Chats that together come up against the limit of the whole bot.
 const CROWD: u32 = 64;
 
-/// Rows of both channels, each alone and then together.
-pub fn rows(table: &mut Table, size: &Size) {
-    for peer in [Peer::telegram(), Peer::discord()] {
-        println!("\n{}", peer.name());
-        alone(table, size, &peer);
-        unlimited(table, size, &peer.another());
-        within_limits(table, size, &peer.another());
-    }
-    println!("\nboth channels");
-    together(table, size);
+/// Rows of one channel: by itself, without the platform's limits, within them.
+pub fn rows(table: &mut Table, size: &Size, peer: &Peer) {
+    println!("\n{}", peer.name());
+    alone(table, size, peer);
+    unlimited(table, size, &peer.another());
+    within_limits(table, size, &peer.another());
 }
 
 /// A site in which the brain is spoken to on a platform.
@@ -242,7 +238,8 @@ fn within_limits(table: &mut Table, size: &Size, peer: &Peer) {
 }
 
 /// Memory and rest of a daemon that serves both.
-fn together(table: &mut Table, size: &Size) {
+pub fn together(table: &mut Table, size: &Size) {
+    println!("\nboth channels");
     let (telegram, discord) = (Peer::telegram(), Peer::discord());
     let (model, sink) = (Model::echo(), Sink::start());
     let mut site = site(BINARY, &model, &[&telegram, &discord]);

@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench gateway` starts the release binary against a scripted model and a sink, all on
 //! loopback, and prints a table with bounds; it exits with 1 when one is missed. `-- --quick` takes a
-//! minute less and fewer samples, `--only=PART` one part of it (binary, idle, speed, fan, channels).
+//! minute less and fewer samples, `--only=PART` one part of it (binary, idle, speed, fan,
+//! telegram, discord, both).
 #![allow(dead_code)]
 
 #[path = "../support/daemon.rs"]
@@ -43,6 +44,7 @@ use std::{fs, thread};
 
 use serde_json::{json, Value};
 
+use chats::Peer;
 use daemon::Site;
 use figures::{percentile, Bound, Table};
 use http::{Reply, Server};
@@ -104,12 +106,18 @@ fn main() -> ExitCode {
     let only = words.iter().filter_map(|word| word.strip_prefix("--only="));
     let only: Vec<&str> = only.collect();
     type Part = fn(&mut Table, &Size);
-    let parts: [(&str, Part); 5] = [
+    let parts: [(&str, Part); 7] = [
         ("binary", |table, _| binary(table)),
         ("idle", idle),
         ("speed", speed),
         ("fan", fan_out),
-        ("channels", channels::rows),
+        ("telegram", |table, size| {
+            channels::rows(table, size, &Peer::telegram());
+        }),
+        ("discord", |table, size| {
+            channels::rows(table, size, &Peer::discord());
+        }),
+        ("both", channels::together),
     ];
     for (name, part) in parts {
         if only.is_empty() || only.contains(&name) {

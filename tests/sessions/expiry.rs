@@ -12,12 +12,9 @@ use crate::support::sink::Sink;
 /// Makes everything that is stored so many minutes older.
 fn age(site: &Site, minutes: i64) {
     let connection = rusqlite::Connection::open(site.database()).expect("opened");
-    for sql in [
-        "UPDATE turns SET at_ms = at_ms - ?1",
-        "UPDATE sessions SET began_ms = began_ms - ?1",
-    ] {
-        connection.execute(sql, [minutes * 60_000]).expect("aged");
-    }
+    connection
+        .execute("UPDATE turns SET at_ms = at_ms - ?1", [minutes * 60_000])
+        .expect("aged");
 }
 
 /// Says `one`, lets so many minutes pass, says `two`; whether the model was shown `one` with it,

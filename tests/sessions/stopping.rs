@@ -55,6 +55,26 @@ fn a_stop_cancels_what_is_in_work_within_a_second_and_what_waits_goes_on() {
 }
 
 #[test]
+fn what_waits_behind_a_stop_goes_on_also_after_a_restart() {
+    let (model, sink) = (hanging(), Sink::start());
+    let site = site(&model.url(), &sink.url());
+    let daemon = site.start();
+    let mut poster = daemon.poster();
+    let slow = poster.say("c", "slow one", None).expect("accepted").id;
+    model.wait_for_asks(1, SOON);
+    let behind = poster.say("c", "behind", None).expect("accepted").id;
+    daemon.kill();
+    let daemon = site.start();
+    model.wait_for_asks(2, SOON);
+    let mut poster = daemon.poster();
+    poster.say("c", "/stop", None).expect("accepted");
+    let begun = Instant::now();
+    assert_eq!(sink.reply_to(&behind, SOON).text(), echo("behind"));
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(daemon.message(&slow)["state"], "cancelled");
+}
+
+#[test]
 fn a_stop_holds_for_its_own_conversation_and_for_one_that_waits_for_a_place() {
     let (model, sink) = (hanging(), Sink::start());
     let site = site(&model.url(), &sink.url());
@@ -155,7 +175,7 @@ fn a_remainder_in_work_when_the_process_is_killed_begins_one_session() {
     let gate = Gate::default();
     let door = gate.clone();
     let model = Model::start(move |ask| {
-        if ask.text == "half" {
+        if ask.text == "/new half" {
             door.wait();
         }
         Play::Say(echo(&ask.text))
@@ -165,20 +185,51 @@ fn a_remainder_in_work_when_the_process_is_killed_begins_one_session() {
     let daemon = site.start();
     let mut poster = daemon.poster();
     ask(&mut poster, &sink, "before");
-    let half = poster.say("c", "/new half", None).expect("accepted").id;
+    let half = poster
+        .say("c", "/new /new half", None)
+        .expect("accepted")
+        .id;
     model.wait_for_asks(2, SOON);
     daemon.kill();
     let daemon = site.start();
     model.wait_for_asks(3, SOON);
-    assert_eq!(last(&model), ["half"]);
+    assert_eq!(last(&model), ["/new half"]);
     gate.open();
-    assert_eq!(sink.reply_to(&half, SOON).text(), echo("half"));
+    assert_eq!(sink.reply_to(&half, SOON).text(), echo("/new half"));
     let mut poster = daemon.poster();
     ask(&mut poster, &sink, "more");
-    assert_eq!(last(&model), ["half", &echo("half"), "more"]);
+    assert_eq!(last(&model), ["/new half", &echo("/new half"), "more"]);
     let connection = rusqlite::Connection::open(site.database()).expect("opened");
     let sessions: i64 = connection
         .query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))
         .expect("counted");
     assert_eq!(sessions, 1, "begun once");
+}
+
+#[test]
+fn who_comes_behind_a_stop_has_a_time_of_its_own() {
+    let (model, sink) = (hanging(), Sink::start());
+    let mut site = site(&model.url(), &sink.url());
+    let mut holder = site.config["brains"][0].clone();
+    holder["name"] = json!("holder");
+    let brains = site.config["brains"].as_array_mut().expect("brains");
+    brains.push(holder);
+    site.config["brains"][0]["answer_timeout"] = json!("5s");
+    let daemon = site.start();
+    // Another brain holds the endpoint's only place for good.
+    daemon.console("console::holder", "slow one");
+    model.wait_for_asks(1, SOON);
+    let mut poster = daemon.poster();
+    poster.say("c", "waits", None).expect("accepted");
+    // Time passes; that is what the test is about.
+    std::thread::sleep(Duration::from_secs(3));
+    poster.say("c", "/stop", None).expect("accepted");
+    let begun = Instant::now();
+    let next = poster.say("c", "next", None).expect("accepted").id;
+    sink.reply_to(&next, SOON);
+    assert!(
+        begun.elapsed() > Duration::from_millis(4500),
+        "given up after {:?}, by the time of the one before it",
+        begun.elapsed()
+    );
 }

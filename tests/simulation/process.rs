@@ -474,7 +474,9 @@ impl World {
         if let Some(outgoing) = outgoing {
             self.send(outgoing);
         }
-        self.over(number, over, Process::GoesOn);
+        // Between the commit and the lane's end another message may come.
+        let wait = self.dice.ms(0, 1);
+        self.rest(number, wait, over);
     }
 
     /// The run waits before it is over, unless a stop cuts it short.

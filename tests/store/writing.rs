@@ -289,7 +289,7 @@ fn child_writes_until_killed() {
                         other => panic!("{other:?}"),
                     }
                     if n % 2 == 1 {
-                        let work = claim(&store, &c).expect("one waits");
+                        let work = claim(store, &c).expect("one waits");
                         let out = answer(store, work.row, &format!("to {}", work.text));
                         println!("answered {} {id}", work.message_id);
                         store.sent(out.row);

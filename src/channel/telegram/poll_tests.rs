@@ -35,7 +35,7 @@ fn the_way_to_polling_is_gone_step_by_step() {
     let mut poller = poller();
     let mut steps = Vec::new();
     let mut connected = Vec::new();
-    for _ in 0..6 {
+    for _ in 0..7 {
         steps.push(poller.step());
         let verdict = poller.after(&Came::Done, 0);
         assert_eq!(verdict.wait, Some(Duration::ZERO));
