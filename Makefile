@@ -57,8 +57,9 @@ test-node-red: ## let a real Node-RED receive a webhook_call and ask a brain, by
 
 # What these take from the environment stands in docs/CONTRIBUTING.md.
 .PHONY: soak
-soak: ## many seeds: the machines under a virtual clock, the daemon against its peers; a long outage
+soak: ## many seeds: machines, daemon and gate against their oracles and peers; a long outage
 	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-10000} $(CARGO) test --locked --test korvun -- --nocapture simulation::
+	KORVUN_CASES=$${KORVUN_CASES:-100000} $(CARGO) test --locked --test korvun -- --nocapture agents::judged
 	KORVUN_SOAK_SEEDS=$${KORVUN_SOAK_SEEDS:-200} KORVUN_SOAK_AWAY_S=$${KORVUN_SOAK_AWAY_S:-600} \
 		$(CARGO) test --locked --test korvun -- --nocapture soak::
 

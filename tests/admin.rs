@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use korvun::admin::server::{Admin, Options};
 use korvun::admin::{
     AnswerView, Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ModelView,
-    ToolSupport,
+    ToolSupport, ToolsView,
 };
 use korvun::base::clock::{Clock, UnixMs};
 use korvun::base::secret::Secret;
 use korvun::domain::brain::{
     Agent, Brain, Dispatch, Locality, Model, Persona, Policy, PolicyKind, Sensitivity, ToolLane,
 };
-use korvun::domain::ids::MessageId;
+use korvun::domain::ids::{BrainName, MessageId};
 use korvun::domain::limits::Limits;
 use korvun::watch::board::{ChannelHealth, ChannelState, Counts, ModelState};
 use korvun::watch::metrics::{self, Metrics};
@@ -114,6 +114,10 @@ impl Backend for Desk {
             "unreadable" => Err("the disk is gone".to_owned()),
             _ => Ok(None),
         }
+    }
+
+    fn tools(&self, _: &BrainName) -> Result<Option<ToolsView>, String> {
+        Ok(None)
     }
 }
 

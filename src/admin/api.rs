@@ -9,10 +9,11 @@ use super::process::Process;
 use super::readiness;
 use super::reply::missed;
 use super::route::{Route, Surface};
+use super::tools;
 use super::{Backend, BrainView, ChannelView, ConsoleRefusal};
 use crate::base::clock::Clock;
 use crate::domain::brain::{Dispatch, Locality, Sensitivity};
-use crate::domain::ids::{Conversation, MessageId};
+use crate::domain::ids::{BrainName, Conversation, MessageId};
 use crate::domain::privacy;
 use crate::net::front::Response;
 use crate::watch::metrics::Metrics;
@@ -55,6 +56,7 @@ impl Api {
             Ok(Route::Channels) => list(self.backend.channels().iter().map(channel)),
             Ok(Route::Say(conversation)) => self.say(&conversation, asked),
             Ok(Route::Message(id)) => self.message(&id),
+            Ok(Route::Tools(brain)) => self.tools(&brain),
         }
     }
 
@@ -110,13 +112,23 @@ impl Api {
                 Response::json(200, body.to_string())
             }
             Ok(None) => Response::error(404, "not_found", "there is no message of this id"),
-            Err(error) => {
-                log::warn!(error = error.as_str(); "admin_message_not_read");
-                let message = "the store cannot be read now, come again later";
-                Response::error(503, "unavailable", message).with("Retry-After", COME_AGAIN_S)
-            }
+            Err(error) => unread("admin_message_not_read", &error),
         }
     }
+
+    fn tools(&self, brain: &BrainName) -> Response {
+        match self.backend.tools(brain) {
+            Ok(Some(view)) => Response::json(200, tools::body(&view).to_string()),
+            Ok(None) => Response::error(404, "not_found", "no configured brain has this name"),
+            Err(error) => unread("admin_tools_not_read", &error),
+        }
+    }
+}
+
+fn unread(what: &str, error: &str) -> Response {
+    log::warn!(error = error; "{what}");
+    let message = "the store cannot be read now, come again later";
+    Response::error(503, "unavailable", message).with("Retry-After", COME_AGAIN_S)
 }
 
 fn list(items: impl Iterator<Item = Value>) -> Response {

@@ -219,10 +219,12 @@ fn spoken(response: &Response) -> tiny_http::Response<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::super::route::Surface;
-    use super::super::{Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView};
+    use super::super::{
+        Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ToolsView,
+    };
     use super::*;
     use crate::base::clock::SystemClock;
-    use crate::domain::ids::MessageId;
+    use crate::domain::ids::{BrainName, MessageId};
     use crate::watch::metrics::Metrics;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
@@ -259,6 +261,10 @@ mod tests {
         }
 
         fn message(&self, _: &MessageId) -> Result<Option<MessageView>, String> {
+            Ok(None)
+        }
+
+        fn tools(&self, _: &BrainName) -> Result<Option<ToolsView>, String> {
             Ok(None)
         }
     }

@@ -15,9 +15,12 @@ mod rewrite;
 mod route;
 pub mod server;
 mod socket;
+mod tools;
 
 use crate::domain::brain::Brain;
-use crate::domain::ids::{ChannelName, MessageId};
+use crate::domain::gate::Line;
+use crate::domain::ids::{BrainName, ChannelName, MessageId};
+use crate::domain::report::{Recent, Rehearsed};
 use crate::watch::board::{ChannelHealth, ModelState};
 
 /// What the admin API reads and does. Called from the admin threads, several at once.
@@ -55,6 +58,27 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// The store cannot be read; says why.
     fn message(&self, id: &MessageId) -> Result<Option<MessageView>, String>;
+
+    /// What a brain's tools may do and did; none for an unknown brain.
+    ///
+    /// Blocks: for a look at the tools' cages and two reads of the store.
+    ///
+    /// # Errors
+    /// The store cannot be read; says why.
+    fn tools(&self, brain: &BrainName) -> Result<Option<ToolsView>, String>;
+}
+
+/// The tools of a brain as the API shows them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolsView {
+    /// The brain as data.
+    pub brain: Brain,
+    /// Its tools as the gate judges them.
+    pub tools: Vec<Line>,
+    /// What was rehearsed.
+    pub rehearsed: Vec<Rehearsed>,
+    /// What its tools did lately, the newest first.
+    pub recent: Vec<Recent>,
 }
 
 /// A brain as the API shows it.

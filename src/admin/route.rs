@@ -1,6 +1,6 @@
 //! From method and path to one closed list of what can be asked. Pure.
 
-use crate::domain::ids::{ChannelName, Conversation, MessageId};
+use crate::domain::ids::{BrainName, ChannelName, Conversation, MessageId};
 
 /// What can be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(super) enum Route {
     Say(Conversation),
     /// `GET /api/messages/ID`.
     Message(MessageId),
+    /// `GET /api/tools/BRAIN`.
+    Tools(BrainName),
 }
 
 /// Whether the part of the API that needs the admin token is there.
@@ -45,7 +47,7 @@ const PAGES: Miss = Miss::NotFound("this build has no pages; see /readyz, /metri
 impl Route {
     /// Whether only the operator may ask it.
     pub(super) fn needs_token(&self) -> bool {
-        matches!(self, Route::Say(_) | Route::Message(_))
+        matches!(self, Route::Say(_) | Route::Message(_) | Route::Tools(_))
     }
 
     /// Reads method and path. HEAD is understood wherever GET is (RFC 9110 section 9.1).
@@ -67,6 +69,12 @@ impl Route {
             ["api", "messages", id] => {
                 let id = decode(id).filter(|id| !id.is_empty()).ok_or(NOTHING)?;
                 (mounted(Route::Message(MessageId::new(&id)))?, "GET, HEAD")
+            }
+            ["api", "tools", name] => {
+                let name = decode(name)
+                    .filter(|name| !name.is_empty())
+                    .ok_or(NOTHING)?;
+                (mounted(Route::Tools(BrainName::new(&name)))?, "GET, HEAD")
             }
             [""] | ["ui" | "builder" | "chat", ..] => return Err(PAGES),
             _ => return Err(NOTHING),
@@ -176,6 +184,13 @@ mod tests {
                 "/api/messages/m%2D1",
                 Ok(Route::Message(MessageId::new("m-1"))),
             ),
+            (
+                "GET",
+                "/api/tools/mi%20casa",
+                Ok(Route::Tools(BrainName::new("mi casa"))),
+            ),
+            ("POST", "/api/tools/casa", Err(Miss::Method("GET, HEAD"))),
+            ("GET", "/api/tools/", Err(NOTHING)),
             ("GET", "/api/messages/", Err(NOTHING)),
             ("DELETE", "/api/messages/1", Err(Miss::Method("GET, HEAD"))),
         ] {
@@ -189,7 +204,11 @@ mod tests {
 
     #[test]
     fn without_a_token_what_needs_it_is_not_there() {
-        for path in ["/api/conversations/console::a/message", "/api/messages/1"] {
+        for path in [
+            "/api/conversations/console::a/message",
+            "/api/messages/1",
+            "/api/tools/casa",
+        ] {
             for method in ["GET", "POST"] {
                 assert_eq!(Route::of(method, path, Surface::ReadOnly), Err(UNMOUNTED));
             }

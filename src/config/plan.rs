@@ -41,9 +41,22 @@ impl Plan {
         Offer {
             triggers: session.map(|session| session.triggers.as_slice()),
             recall_max: session.map_or(0, |session| session.recall_max),
-            notes: false,
+            notes: self.keeps_notes(channel),
             console: channel.as_str() == "console",
         }
+    }
+
+    /// Whether a brain that answers on the channel keeps notes; on the console any may.
+    fn keeps_notes(&self, channel: &ChannelName) -> bool {
+        let routed = |brain: &Brain| {
+            let mut routes = self.routes.iter();
+            routes.any(|route| route.channel == *channel && route.brain == brain.name)
+        };
+        let console = channel.as_str() == "console";
+        self.brains.iter().any(|brain| {
+            let memory = brain.agent.as_ref().and_then(|agent| agent.memory);
+            memory.is_some() && (console || routed(brain))
+        })
     }
 
     /// The channel of that name.

@@ -1,6 +1,7 @@
 //! From a plan to a setup: every provider and channel built, nothing opened, nothing dialled.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -148,6 +149,7 @@ fn live_tools(brain: &Brain, agent: &Agent, tools: &Tools<'_>) -> Vec<LiveTool> 
             descriptor: kind.descriptor,
             spec: (kind.spec)(),
             tool: (kind.make)(&parts),
+            caged: AtomicBool::new(false),
         })
         .collect()
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::admin::{
     AnswerView, Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ModelView,
-    ToolSupport,
+    ToolSupport, ToolsView,
 };
 use crate::base::clock::Clock;
 use crate::channel::port::{Intake, Refusal};
 use crate::config::plan::Storage;
 use crate::domain::brain::{Model, ToolLane};
-use crate::domain::ids::{ChannelName, Conversation, MessageId};
+use crate::domain::ids::{BrainName, ChannelName, Conversation, MessageId};
 use crate::domain::limits::Limits;
 use crate::domain::message::{ChatKind, Inbound, Language};
 use crate::engine::Engine;
@@ -25,6 +25,9 @@ use super::load;
 /// How long a commit may take before the store counts as not able to commit: a slow card needs
 /// tenths of a second.
 const COMMIT_SLOW: Duration = Duration::from_secs(5);
+
+/// Tool calls that the API shows.
+const RECENT: u32 = 50;
 
 /// The operator's desk.
 pub struct Desk {
@@ -172,6 +175,25 @@ impl Backend for Desk {
                 role: answer.role.word(),
                 text: answer.text,
             }),
+        }))
+    }
+
+    fn tools(&self, brain: &BrainName) -> Result<Option<ToolsView>, String> {
+        let setup = self.engine.setup();
+        let Some(live) = setup.brains.get(brain) else {
+            return Ok(None);
+        };
+        if let Some(agent) = &live.agent {
+            agent.look();
+        }
+        let name = brain.as_str();
+        let recent = self.store.recent_calls(name, RECENT);
+        let rehearsed = self.store.rehearsals(name);
+        Ok(Some(ToolsView {
+            brain: live.brain.clone(),
+            tools: live.judged(),
+            rehearsed: rehearsed.map_err(|error| error.to_string())?,
+            recent: recent.map_err(|error| error.to_string())?,
         }))
     }
 }

@@ -602,7 +602,7 @@ pub fn settle(calls: &mut [ToolCall], listed: &[String], seen: &mut HashSet<Stri
         seen.insert(call.id.clone());
         call.name = match known(&call.name, listed) {
             Some(name) => name.clone(),
-            None => plain_name(&call.name),
+            None => unlisted(plain_name(&call.name), listed),
         };
     }
 }
@@ -612,6 +612,15 @@ fn known<'a>(name: &str, listed: &'a [String]) -> Option<&'a String> {
     let name = name.trim();
     let name = name.strip_prefix("functions.").unwrap_or(name);
     listed.iter().find(|tool| tool.eq_ignore_ascii_case(name))
+}
+
+/// A name that is no tool's must not become one by being made plain: `webhook.call` is no
+/// `webhook_call`.
+fn unlisted(plain: String, listed: &[String]) -> String {
+    match known(&plain, listed) {
+        Some(_) => format!("{}_", prefix(&plain, NAME_MOST - 1)),
+        None => plain,
+    }
 }
 
 fn plain_name(name: &str) -> String {

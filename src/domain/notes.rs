@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::brain::{Memory, MemoryScope};
 use super::ids::ChannelName;
+use super::message::Language;
 
 /// Why a note is not stored, told so that the model can mend it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,46 @@ pub fn shown<'a>(notes: &'a [String], memory: &Memory) -> &'a [String] {
         })
         .count();
     &notes[notes.len() - fitting..]
+}
+
+/// What `/notes` says: the notes, one line each, and how many more there are elsewhere.
+#[must_use]
+pub fn listing(notes: &[String], others: u64, language: Language) -> String {
+    let (none, here, more) = match language {
+        Language::En => (
+            "I have noted nothing here.",
+            "What I have noted:",
+            "From other conversations:",
+        ),
+        Language::Es => (
+            "Aquí no he anotado nada.",
+            "Lo que he anotado:",
+            "De otras conversaciones:",
+        ),
+    };
+    let mut out = match notes {
+        [] => none.to_owned(),
+        _ => here.to_owned(),
+    };
+    for note in notes {
+        out.push_str("\n- ");
+        out.push_str(note);
+    }
+    if others > 0 {
+        out.push_str(&format!("\n{more} {others}"));
+    }
+    out
+}
+
+/// What `/notes clear` says.
+#[must_use]
+pub fn cleared(gone: u64, language: Language) -> String {
+    match (gone, language) {
+        (0, Language::En) => "There were no notes to forget.".to_owned(),
+        (0, Language::Es) => "No había notas que olvidar.".to_owned(),
+        (_, Language::En) => format!("Notes forgotten: {gone}"),
+        (_, Language::Es) => format!("Notas olvidadas: {gone}"),
+    }
 }
 
 /// How far `/notes` and `/notes clear` reach.

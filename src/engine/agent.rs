@@ -12,7 +12,7 @@ use crate::domain::audit::{Rule, ToolOutcome};
 use crate::domain::briefing::Briefing;
 use crate::domain::completion::{Failure, FailureKind, Lane, Past, Said, ToolSpec};
 use crate::domain::excuse::excuse_of;
-use crate::domain::gate::{self, Budget, Cage, Found, Place};
+use crate::domain::gate::{self, Budget, Cage, Place};
 use crate::domain::journal::{self, Entry};
 use crate::domain::notes;
 use crate::domain::privacy;
@@ -20,12 +20,11 @@ use crate::domain::run::{Ask, Asked, End, Event, Next, Rules, Run, Step as Do};
 use crate::domain::told::Came;
 use crate::domain::work::{Process, STORE_BACKOFF};
 use crate::net::cancel::Cancel;
-use crate::store::{CallEnd, CallRecord, Notebook, Step, StoreError, Work};
+use crate::store::{CallEnd, CallRecord, Step, StoreError, Work};
 use crate::tool::port::{Arguments, Call, Fault as ToolFault, Tool};
 use crate::watch::{Fault, ToolCalled};
 
 use super::orchestrator::{self, Decision, Question, Report, Won};
-use super::run::audience_of;
 use super::setup::{LiveAgent, LiveBrain, LiveTool};
 use super::Parts;
 
@@ -96,14 +95,8 @@ impl Parts {
 
     /// What the brain has noted; without them the work goes on.
     fn notes(&self, errand: &Errand<'_>) -> Vec<String> {
-        let Some(memory) = errand.agent.memory(&errand.live.brain) else {
+        let Some((book, memory)) = errand.live.notebook(&errand.work.conversation) else {
             return Vec::new();
-        };
-        let book = Notebook {
-            brain: errand.live.brain.name.clone(),
-            conversation: errand.work.conversation.clone(),
-            scope: memory.scope,
-            audience: audience_of(errand.live),
         };
         match self.store.notes(&book) {
             Ok(all) => notes::shown(&all, &memory).to_vec(),
@@ -517,20 +510,5 @@ fn failed(failure: &Failure) -> Decision {
         excuse: excuse_of([failure]),
         left_out: 0,
         failures: Vec::new(),
-    }
-}
-
-impl LiveBrain {
-    /// Where its models turned out to run.
-    #[must_use]
-    pub fn found(&self) -> Found {
-        let elsewhere = self.providers.iter().flatten().any(|provider| {
-            let known = provider.known();
-            known.is_some_and(|facts| facts.remote.is_some())
-        });
-        match elsewhere {
-            true => Found::Elsewhere,
-            false => Found::AsDeclared,
-        }
     }
 }

@@ -4,20 +4,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::base::sync::lock;
 use crate::channel::port::{Acceptance, Refusal};
+use crate::domain::brain::Sensitivity;
 use crate::domain::command::{self, Command, Said};
 use crate::domain::cursor::Cursor;
 use crate::domain::ids::Conversation;
 use crate::domain::message::{Inbound, Language};
+use crate::domain::notes;
+use crate::domain::report::Report;
 use crate::domain::session::{self, Expiry, Line, Span};
 use crate::net::cancel::Cancel;
 use crate::store::{Ack, Acks, Audience, Customs, Tx, TxResult, Work};
 
-use super::setup::{Current, Setup};
-use super::{run, Engine};
+use super::setup::{Current, LiveAgent, LiveBrain, Setup};
+use super::{Engine, Parts};
 
 /// The command that a message is, if it is one.
 pub(super) fn command_of(setup: &Setup, inbound: &Inbound) -> Option<Command> {
@@ -39,19 +43,53 @@ fn ack(setup: &Setup, conversation: &Conversation, text: String) -> Ack {
     }
 }
 
+/// Calls that `/tools` shows.
+const RECENT: u32 = 10;
+
 /// What answers `/notes`, `/notes clear` and `/tools`. It is asked within the transaction that
 /// stores the answer, so that what it changes and what it says are one commit.
-fn of_the_brain(_tx: &Tx<'_>, _setup: &Setup, work: &Work, command: Command) -> TxResult<String> {
-    let said = match command {
-        Command::Tools => Said::NoTools,
-        _ => Said::NoNotes,
+fn of_the_brain(tx: &Tx<'_>, setup: &Setup, work: &Work, command: Command) -> TxResult<String> {
+    let live = setup.brain_of(&work.conversation);
+    if command == Command::Tools {
+        return match live.and_then(|live| Some((live, live.agent.as_ref()?))) {
+            Some((live, agent)) => tools(tx, live, agent, work.language),
+            None => Ok(Said::NoTools.text(work.language)),
+        };
+    }
+    let Some((book, _)) = live.and_then(|live| live.notebook(&work.conversation)) else {
+        return Ok(Said::NoNotes.text(work.language));
     };
-    Ok(said.text(work.language))
+    if command == Command::NotesClear {
+        let gone = tx.clear_notes(&book)?;
+        return Ok(notes::cleared(gone, work.language));
+    }
+    let listed = tx.list_notes(&book)?;
+    Ok(notes::listing(&listed.notes, listed.others, work.language))
+}
+
+fn tools(tx: &Tx<'_>, live: &LiveBrain, agent: &LiveAgent, language: Language) -> TxResult<String> {
+    let (brain, name) = (&live.brain, live.brain.name.as_str());
+    let governed = brain
+        .agent
+        .as_ref()
+        .is_some_and(|agent| agent.governance.is_some());
+    let report = Report {
+        brain: name,
+        governed,
+        shield: brain.sensitivity == Sensitivity::Private,
+        tools: &live.judged(),
+        rehearsed: &tx.rehearsals(name)?,
+        skills: &agent.skills,
+        recent: &tx.recent_calls(name, RECENT)?,
+    };
+    Ok(report.words(language))
 }
 
 /// Judges messages by the configuration in force.
 pub(super) struct House {
     current: Arc<Current>,
+    /// Raised when notes were cleared whose bytes are still in the files.
+    cleared: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for House {
@@ -61,8 +99,8 @@ impl fmt::Debug for House {
 }
 
 impl House {
-    pub(super) fn new(current: Arc<Current>) -> House {
-        House { current }
+    pub(super) fn new(current: Arc<Current>, cleared: Arc<AtomicBool>) -> House {
+        House { current, cleared }
     }
 }
 
@@ -94,11 +132,13 @@ impl Customs for House {
             Command::Start => said(Said::Start(&offer)),
             // One that waited after all: it was taken in before it was a command.
             Command::Stop => said(Said::NothingToStop),
-            Command::Notes | Command::NotesClear | Command::Tools => ack(
-                &setup,
-                &work.conversation,
-                of_the_brain(tx, &setup, work, command)?,
-            ),
+            Command::Notes | Command::NotesClear | Command::Tools => {
+                let text = of_the_brain(tx, &setup, work, command)?;
+                if command == Command::NotesClear {
+                    self.cleared.store(true, Ordering::Relaxed);
+                }
+                ack(&setup, &work.conversation, text)
+            }
         }))
     }
 }
@@ -144,7 +184,7 @@ fn recall(tx: &Tx<'_>, setup: &Setup, work: &Work, most: u32) -> TxResult<Ack> {
     }
     let audience = setup
         .brain_of(conversation)
-        .map_or(Audience::Public, |live| run::audience_of(live));
+        .map_or(Audience::Public, |live| live.audience());
     let turns = tx.recall(conversation, &active, most.clamp(1, recall_max), audience)?;
     if turns.is_empty() {
         return sentence(Said::RecallNothing);
@@ -228,6 +268,32 @@ impl Drop for At<'_> {
     }
 }
 
+impl Parts {
+    /// Wipes what is left of notes that a command has cleared.
+    ///
+    /// Blocks: for several short transactions, where some were.
+    pub(super) fn tidy(&self) {
+        if !self.cleared.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.store.wipe_notes() {
+            self.cleared.store(true, Ordering::Relaxed);
+            log::warn!(error = error.to_string().as_str(); "cannot wipe cleared notes off the disk, it is tried again behind the next command");
+        }
+    }
+}
+
+/// Looks at the cages of a brain's tools before the store's thread tells of them, which must not
+/// wait.
+pub(super) fn prepare(setup: &Setup, conversation: &Conversation, command: Option<Command>) {
+    let live = setup.brain_of(conversation);
+    if let (Some(Command::Tools), Some(agent)) =
+        (command, live.and_then(|live| live.agent.as_ref()))
+    {
+        agent.look();
+    }
+}
+
 impl Engine {
     /// Carries out a stop: the message in work and its run are given up, those behind it go on.
     pub(super) fn stop_run(
@@ -244,9 +310,7 @@ impl Engine {
             stopped: say(Said::Stopped, inbound.language),
             nothing: say(Said::NothingToStop, inbound.language),
         };
-        let meant_for = setup
-            .brain_of(conversation)
-            .map(|live| run::audience_of(live));
+        let meant_for = setup.brain_of(conversation).map(|live| live.audience());
         let stopped = parts.store.stop_at(inbound, cursor, meant_for, acks);
         let accepted = stopped.map(|stopped| {
             match stopped.row {

@@ -11,6 +11,7 @@ mod run;
 pub mod setup;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -53,6 +54,8 @@ struct Parts {
     forgiven: Mutex<BTreeSet<i64>>,
     /// Rows in work, for those who stop them.
     in_work: InWork,
+    /// Raised when notes were cleared whose bytes are still in the files.
+    cleared: Arc<AtomicBool>,
 }
 
 impl Engine {
@@ -74,7 +77,8 @@ impl Engine {
         ));
         let capacities: Vec<_> = setup.capacities().collect();
         let current = Arc::new(Current::new(setup));
-        store.follow(Arc::new(House::new(current.clone())));
+        let cleared = Arc::new(AtomicBool::new(false));
+        store.follow(Arc::new(House::new(current.clone(), cleared.clone())));
         let parts = Arc::new_cyclic(|weak: &std::sync::Weak<Parts>| {
             let weak = weak.clone();
             let lanes = Lanes::new(limits, clock.clone(), move |job| {
@@ -95,6 +99,7 @@ impl Engine {
                 stop: Stop::new(),
                 forgiven: Mutex::default(),
                 in_work: InWork::default(),
+                cleared,
             }
         });
         Engine(parts)
@@ -254,6 +259,7 @@ impl Engine {
         if command == Some(Command::Stop) {
             return self.stop_run(&setup, &inbound, cursor);
         }
+        commands::prepare(&setup, &conversation, command);
         let needs = setup.needs_of(&conversation);
         // A command needs no place, unless it leaves something to be said to the brain.
         let ticket = match command.is_none_or(|command| command.leaves_words(&inbound.text)) {
@@ -272,9 +278,7 @@ impl Engine {
                 .map_or("Korvun", |live| live.shown_name())
                 .to_owned(),
         };
-        let meant_for = setup
-            .brain_of(&conversation)
-            .map(|live| run::audience_of(live));
+        let meant_for = setup.brain_of(&conversation).map(|live| live.audience());
         let mut accepted = parts
             .store
             .accept_at(&inbound, cursor, claim, meant_for, &busy);
@@ -317,6 +321,7 @@ impl Engine {
                 Ok(Acceptance::New(message_id))
             }
             Ok(Accepted::Answered { message_id, said }) => {
+                parts.tidy();
                 for outgoing in &said {
                     parts.delivery.push(outgoing);
                 }

@@ -122,8 +122,7 @@ impl Parts {
             text: &work.text,
             attachment: work.attachment.as_deref(),
             overdue,
-            moved: (work.meant_for, audience_of(live))
-                == (Some(Audience::Private), Audience::Public),
+            moved: (work.meant_for, live.audience()) == (Some(Audience::Private), Audience::Public),
         };
         if let First::Excuse(excuse) = work::first(&facts, &self.limits) {
             self.log_excuse(work, live, &excuse);
@@ -164,7 +163,7 @@ impl Parts {
                 &work.conversation,
                 work.turn,
                 live.brain.history_turns,
-                audience_of(live),
+                live.audience(),
             )?
         } else {
             Vec::new()
@@ -352,7 +351,7 @@ impl Parts {
     fn end(&self, run: &Run<'_>, ending: Ending<'_>) {
         run.no_longer_shown();
         // What no brain had is fit for whom the next brain is fit: unknown, hence private.
-        let audience = ending.live.map_or(Audience::Private, audience_of);
+        let audience = ending.live.map_or(Audience::Private, LiveBrain::audience);
         let mut tries = 0;
         let finished = loop {
             let finish = Finish {
@@ -401,6 +400,7 @@ impl Parts {
 
     /// Hands the acknowledgements of commands to delivery.
     fn acknowledged(&self, said: &[Outgoing]) {
+        self.tidy();
         for outgoing in said {
             self.delivery.push(outgoing);
         }
@@ -508,14 +508,6 @@ fn cancelled(live: Option<&LiveBrain>) -> Ending<'_> {
         model: String::new(),
         left_out: 0,
         asking: Duration::ZERO,
-    }
-}
-
-/// For whom the words said to a brain are fit.
-pub(super) fn audience_of(live: &LiveBrain) -> Audience {
-    match live.brain.sensitivity {
-        Sensitivity::Public => Audience::Public,
-        Sensitivity::Private => Audience::Private,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,15 +11,16 @@ use jiff::tz::TimeZone;
 use crate::base::sync::lock;
 use crate::channel::port::Channel;
 use crate::config::plan::Plan;
-use crate::domain::brain::{Brain, Memory};
+use crate::domain::brain::{Brain, Memory, Sensitivity};
 use crate::domain::catalogue::ToolDescriptor;
 use crate::domain::completion::ToolSpec;
-use crate::domain::gate::Cage;
+use crate::domain::gate::{self, Cage, Found, Viewpoint};
 use crate::domain::ids::{BrainName, ChannelName, Conversation, Endpoint};
 use crate::domain::lanes::Needs;
 use crate::domain::privacy;
 use crate::domain::skill::Skill;
 use crate::provider::Provider;
+use crate::store::{Audience, Notebook};
 use crate::tool::port::Tool;
 
 /// One configuration, assembled: nothing in it is open yet.
@@ -65,6 +67,8 @@ pub struct LiveTool {
     pub spec: ToolSpec,
     /// The tool in its cage; `None` where what it needs is not there.
     pub tool: Option<Arc<dyn Tool>>,
+    /// Whether the cage was there at the last look.
+    pub caged: AtomicBool,
 }
 
 impl LiveAgent {
@@ -72,6 +76,15 @@ impl LiveAgent {
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&LiveTool> {
         self.tools.iter().find(|tool| tool.name() == name)
+    }
+
+    /// Looks anew whether the cages are there.
+    ///
+    /// Blocks: as [`Tool::ready`], for each.
+    pub fn look(&self) {
+        for tool in &self.tools {
+            let _ = tool.cage();
+        }
     }
 
     /// The bounds of the brain's notes, where it lists the tool that makes them.
@@ -95,15 +108,65 @@ impl LiveTool {
     #[must_use]
     pub fn cage(&self) -> Cage {
         let ready = |tool: &Arc<dyn Tool>| catch_unwind(AssertUnwindSafe(|| tool.ready()));
-        match self.tool.as_ref().map(ready) {
-            Some(Ok(true)) => Cage::Ready,
-            // A fault of the look itself opens nothing.
-            Some(Ok(false) | Err(_)) | None => Cage::Missing,
+        // A fault of the look itself opens nothing.
+        let there = matches!(self.tool.as_ref().map(ready), Some(Ok(true)));
+        self.caged.store(there, Ordering::Relaxed);
+        self.seen()
+    }
+
+    /// Whether its cage was there at the last look.
+    #[must_use]
+    pub fn seen(&self) -> Cage {
+        match self.caged.load(Ordering::Relaxed) {
+            true => Cage::Ready,
+            false => Cage::Missing,
         }
     }
 }
 
 impl LiveBrain {
+    /// What the gate says of each of its tools, by the last look at their cages.
+    #[must_use]
+    pub fn judged(&self) -> Vec<gate::Line> {
+        let tool = |name: &str| self.agent.as_ref().and_then(|agent| agent.tool(name));
+        gate::report(
+            &self.brain,
+            &|name| tool(name).map(|tool| tool.descriptor),
+            &|name| tool(name).map_or(Cage::Missing, LiveTool::seen),
+            &Viewpoint {
+                channel: None,
+                chat: None,
+                found: self.found(),
+            },
+        )
+    }
+
+    /// Where its models turned out to run.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        let elsewhere = self.providers.iter().flatten().any(|provider| {
+            let known = provider.known();
+            known.is_some_and(|facts| facts.remote.is_some())
+        });
+        match elsewhere {
+            true => Found::Elsewhere,
+            false => Found::AsDeclared,
+        }
+    }
+
+    /// The notes that it keeps in a conversation, where it keeps any; with their bounds.
+    #[must_use]
+    pub fn notebook(&self, conversation: &Conversation) -> Option<(Notebook, Memory)> {
+        let memory = self.agent.as_ref()?.memory(&self.brain)?;
+        let book = Notebook {
+            brain: self.brain.name.clone(),
+            conversation: conversation.clone(),
+            scope: memory.scope,
+            audience: self.audience(),
+        };
+        Some((book, memory))
+    }
+
     /// Joins a brain, its providers and its tools.
     #[must_use]
     pub fn new(
@@ -126,6 +189,15 @@ impl LiveBrain {
             providers,
             needs,
             agent,
+        }
+    }
+
+    /// For whom the words said to it are fit.
+    #[must_use]
+    pub fn audience(&self) -> Audience {
+        match self.brain.sensitivity {
+            Sensitivity::Public => Audience::Public,
+            Sensitivity::Private => Audience::Private,
         }
     }
 

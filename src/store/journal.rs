@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::{params, Connection};
 
 use super::error::StoreError;
+use super::tx::TxResult;
 use super::{Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::audit::{Rule, ToolOutcome};
+pub use crate::domain::report::{Recent as AuditedCall, Rehearsed};
 
 /// What one commit adds to the journal of a message in work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,36 +49,8 @@ pub struct CallEnd {
     pub latency: Duration,
 }
 
-/// One row of the audit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditedCall {
-    /// When it was recorded last.
-    pub at: UnixMs,
-    /// The tool, or `unknown`.
-    pub tool: String,
-    /// The channel.
-    pub channel: String,
-    /// The word of its outcome; empty while it is in work.
-    pub outcome: String,
-    /// The word of the rule that refused it; empty where none did.
-    pub rule: String,
-    /// How long it took, in milliseconds.
-    pub latency_ms: u64,
-}
-
-/// The rehearsals of one tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rehearsed {
-    /// The tool.
-    pub tool: String,
-    /// How often it was rehearsed.
-    pub rehearsals: u64,
-    /// How many of those a cage or the shield would have refused.
-    pub would_refuse: u64,
-}
-
 /// Calls that were in work when the last process ended: nobody knows what became of them.
-pub(super) fn recover(connection: &rusqlite::Connection) -> rusqlite::Result<usize> {
+pub(super) fn recover(connection: &Connection) -> rusqlite::Result<usize> {
     connection.execute(
         "UPDATE audit SET outcome = ?1 WHERE outcome = ''",
         [ToolOutcome::Unknown.word()],
@@ -177,6 +151,60 @@ fn add(tx: &Tx<'_>, row: i64, steps: &[Step]) -> rusqlite::Result<bool> {
     Ok(true)
 }
 
+fn recent(connection: &Connection, brain: &str, most: u32) -> rusqlite::Result<Vec<AuditedCall>> {
+    connection
+        .prepare_cached(
+            "SELECT at_ms, tool, channel, outcome, rule, latency_ms FROM audit
+             WHERE brain = ?1 ORDER BY id DESC LIMIT ?2",
+        )?
+        .query_map(params![brain, most], |row| {
+            Ok(AuditedCall {
+                at: UnixMs(row.get(0)?),
+                tool: row.get(1)?,
+                channel: row.get(2)?,
+                outcome: row.get(3)?,
+                rule: row.get(4)?,
+                latency_ms: u64::try_from(row.get::<_, i64>(5)?).unwrap_or(0),
+            })
+        })?
+        .collect()
+}
+
+fn rehearsed(connection: &Connection, brain: &str) -> rusqlite::Result<Vec<Rehearsed>> {
+    connection
+        .prepare_cached(
+            "SELECT tool, count(*), count(nullif(rule, '')) FROM audit
+             WHERE brain = ?1 AND outcome = ?2 GROUP BY tool ORDER BY tool",
+        )?
+        .query_map(params![brain, ToolOutcome::Shadowed.word()], |row| {
+            let count = |at: usize| row.get::<_, i64>(at).map(|n| u64::try_from(n).unwrap_or(0));
+            Ok(Rehearsed {
+                tool: row.get(0)?,
+                rehearsals: count(1)?,
+                would_refuse: count(2)?,
+            })
+        })?
+        .collect()
+}
+
+impl Tx<'_> {
+    /// As [`Store::recent_calls`], within a transaction.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn recent_calls(&self, brain: &str, most: u32) -> TxResult<Vec<AuditedCall>> {
+        recent(self, brain, most)
+    }
+
+    /// As [`Store::rehearsals`], within a transaction.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn rehearsals(&self, brain: &str) -> TxResult<Vec<Rehearsed>> {
+        rehearsed(self, brain)
+    }
+}
+
 impl Store {
     /// Adds steps to the journal of a message in work, and their calls to the audit, in one
     /// commit. Says whether the message was still in work: of one that was taken away, deleted or
@@ -213,24 +241,7 @@ impl Store {
     /// As [`Store::read`].
     pub fn recent_calls(&self, brain: &str, most: u32) -> Result<Vec<AuditedCall>, StoreError> {
         let brain = brain.to_owned();
-        self.read(move |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT at_ms, tool, channel, outcome, rule, latency_ms FROM audit
-                     WHERE brain = ?1 ORDER BY id DESC LIMIT ?2",
-                )?
-                .query_map(params![brain, most], |row| {
-                    Ok(AuditedCall {
-                        at: UnixMs(row.get(0)?),
-                        tool: row.get(1)?,
-                        channel: row.get(2)?,
-                        outcome: row.get(3)?,
-                        rule: row.get(4)?,
-                        latency_ms: u64::try_from(row.get::<_, i64>(5)?).unwrap_or(0),
-                    })
-                })?
-                .collect()
-        })
+        self.read(move |connection| recent(connection, &brain, most))
     }
 
     /// What a brain has rehearsed, by tool, as far as the audit reaches.
@@ -241,22 +252,6 @@ impl Store {
     /// As [`Store::read`].
     pub fn rehearsals(&self, brain: &str) -> Result<Vec<Rehearsed>, StoreError> {
         let brain = brain.to_owned();
-        self.read(move |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT tool, count(*), count(nullif(rule, '')) FROM audit
-                     WHERE brain = ?1 AND outcome = ?2 GROUP BY tool ORDER BY tool",
-                )?
-                .query_map(params![brain, ToolOutcome::Shadowed.word()], |row| {
-                    let count =
-                        |at: usize| row.get::<_, i64>(at).map(|n| u64::try_from(n).unwrap_or(0));
-                    Ok(Rehearsed {
-                        tool: row.get(0)?,
-                        rehearsals: count(1)?,
-                        would_refuse: count(2)?,
-                    })
-                })?
-                .collect()
-        })
+        self.read(move |connection| rehearsed(connection, &brain))
     }
 }

@@ -7,6 +7,7 @@ use rusqlite::{params, Connection};
 use super::error::StoreError;
 use super::sweep::BATCH;
 use super::turns::Audience;
+use super::tx::TxResult;
 use super::{Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::brain::{Memory, MemoryScope};
@@ -118,6 +119,44 @@ impl Notebook {
     }
 }
 
+impl Notebook {
+    fn listed(&self, connection: &Connection) -> rusqlite::Result<Listed> {
+        let reach = reach(self.scope, &self.conversation.channel);
+        let notes = self.texts(connection, reach)?;
+        let (all, _) = self.size(connection, self.scope())?;
+        let others = all.saturating_sub(notes.len() as u64);
+        Ok(Listed { notes, others })
+    }
+
+    fn clear(&self, tx: &Tx<'_>) -> rusqlite::Result<u64> {
+        let mut book = self.clone();
+        book.audience = Audience::Private;
+        let reach = reach(book.scope, &book.conversation.channel);
+        let gone = tx
+            .prepare_cached(&format!("DELETE FROM notes WHERE {IN_BOOK}"))?
+            .execute(book.key(reach))?;
+        Ok(gone as u64)
+    }
+}
+
+impl Tx<'_> {
+    /// As [`Store::list_notes`], within a transaction.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn list_notes(&self, book: &Notebook) -> TxResult<Listed> {
+        book.listed(self)
+    }
+
+    /// As [`Store::clear_notes`], within a transaction; [`Store::wipe_notes`] wipes what is left.
+    ///
+    /// # Errors
+    /// The database's.
+    pub fn clear_notes(&self, book: &Notebook) -> TxResult<u64> {
+        book.clear(self)
+    }
+}
+
 /// Takes the notes of a conversation, whichever brain's they are.
 pub(super) fn drop_conversation(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<()> {
     tx.prepare_cached("DELETE FROM notes WHERE channel = ?1 AND conversation = ?2")?
@@ -173,13 +212,7 @@ impl Store {
     /// As [`Store::read`].
     pub fn list_notes(&self, book: &Notebook) -> Result<Listed, StoreError> {
         let book = book.clone();
-        self.read(move |connection| {
-            let reach = reach(book.scope, &book.conversation.channel);
-            let notes = book.texts(connection, reach)?;
-            let (all, _) = book.size(connection, book.scope())?;
-            let others = all.saturating_sub(notes.len() as u64);
-            Ok(Listed { notes, others })
-        })
+        self.read(move |connection| book.listed(connection))
     }
 
     /// Takes the notes that a person in the book's conversation may clear: those of the
@@ -191,16 +224,21 @@ impl Store {
     /// # Errors
     /// As [`Store::expire`].
     pub fn clear_notes(&self, book: &Notebook) -> Result<u64, StoreError> {
-        let mut book = book.clone();
-        book.audience = Audience::Private;
-        let gone = self.write(move |tx| {
-            let reach = reach(book.scope, &book.conversation.channel);
-            tx.prepare_cached(&format!("DELETE FROM notes WHERE {IN_BOOK}"))?
-                .execute(book.key(reach))
-        })?;
+        let book = book.clone();
+        let gone = self.write(move |tx| book.clear(tx))?;
         if gone > 0 {
             self.wipe()?;
         }
-        Ok(gone as u64)
+        Ok(gone)
+    }
+
+    /// Wipes what is left of notes that were cleared within a transaction.
+    ///
+    /// Blocks: for several short transactions.
+    ///
+    /// # Errors
+    /// As [`Store::expire`].
+    pub fn wipe_notes(&self) -> Result<(), StoreError> {
+        self.wipe()
     }
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{json, Value};
 
 use crate::support::daemon::Site;
-use crate::support::model::{ollama_says, openai_says, ModelServer, Reply, Seen};
+use crate::support::model::{ModelServer, Reply, Seen};
 use crate::support::site;
 
 /// How long anything may take on a busy box.
@@ -96,14 +96,6 @@ pub fn chats(model: &ModelServer) -> Vec<Value> {
         .into_iter()
         .filter(|seen| seen.is("POST /api/chat") || seen.is("POST /v1/chat/completions"));
     chats.map(|seen| seen.json()).collect()
-}
-
-/// Plain words in the protocol of a question.
-pub fn says(body: &Value, text: &str) -> Reply {
-    match body.get("options") {
-        Some(_) => ollama_says(text),
-        None => openai_says(text),
-    }
 }
 
 /// One row of the audit: number, tool, outcome, rule.

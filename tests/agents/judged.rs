@@ -369,6 +369,9 @@ fn loopback(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Does wrong to a brain.
+type Plant<'a> = &'a dyn Fn(&mut LiveBrain);
+
 /// A join that finds nothing wrong in an engine that does wrong is worth nothing.
 #[test]
 fn an_engine_that_softens_its_grants_is_found_out() {
@@ -385,7 +388,7 @@ fn an_engine_that_softens_its_grants_is_found_out() {
         let agent = live.brain.agent.as_mut().expect("an agent");
         agent.governance.iter_mut().flatten().for_each(soften);
     };
-    let faults: [(&str, &dyn Fn(&mut LiveBrain)); 5] = [
+    let faults: [(&str, Plant<'_>); 5] = [
         ("deny is allow", &|live| {
             grants(live, &|grant| {
                 if grant.mode == Mode::Deny {

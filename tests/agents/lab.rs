@@ -96,6 +96,9 @@ pub struct Changing(pub Mutex<BTreeMap<String, Vec<std::net::IpAddr>>>);
 
 impl Names for Changing {
     fn addresses(&self, name: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        // A resolver takes neither case nor the dot of the root for another name.
+        let name = name.to_ascii_lowercase();
+        let name = name.strip_suffix('.').unwrap_or(&name);
         let known = self.0.lock().expect("names").get(name).cloned();
         known.ok_or_else(|| std::io::Error::new(std::io::ErrorKind::NotFound, "not in the list"))
     }

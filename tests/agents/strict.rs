@@ -118,7 +118,9 @@ fn a_grant_made_looser_waits_for_the_next_run() {
 }
 
 /// A tool that does what a test says.
-struct Made(Box<dyn Fn(&Call<'_>) -> Result<String, Fault> + Send + Sync>);
+struct Made(Box<Act>);
+
+type Act = dyn Fn(&Call<'_>) -> Result<String, Fault> + Send + Sync;
 
 impl Tool for Made {
     fn ready(&self) -> bool {
