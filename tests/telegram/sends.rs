@@ -168,6 +168,29 @@ fn a_flood_limit_holds_one_chat_and_no_other() {
 }
 
 #[test]
+fn an_answer_that_is_too_much_is_no_reason_to_send_again() {
+    let sent = |body: String| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        let raw = (head + &body).into_bytes();
+        let peer = Telegram::scripted(move |method, _, _| {
+            (method == "sendMessage").then(|| Fault::Raw(raw.clone()))
+        });
+        let alone = Alone::built(&peer, &short());
+        alone.send(&outgoing("7", "hola"))
+    };
+    let much = "[".repeat(300 * 1024);
+    for body in [
+        format!("{{\"ok\":true,\"result\":{much}"),
+        format!("{{\"ok\":true,\"result\":{}", &much[..500]),
+    ] {
+        assert_eq!(sent(body), (vec![1], Ok(())));
+    }
+    // Somebody else's page is no yes.
+    let (_, ended) = sent(much);
+    assert!(matches!(ended, Err(SendFailure::Again { .. })), "{ended:?}");
+}
+
+#[test]
 fn a_group_that_has_moved_is_followed() {
     let peer = Telegram::scripted(|method, _, params| {
         let moved = Fault::Refuse(
