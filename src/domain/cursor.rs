@@ -31,7 +31,8 @@ impl Reached {
     /// have begun anew.
     #[must_use]
     pub fn usable(self, now: UnixMs) -> Option<i64> {
-        (now.since(self.at) <= NUMBERS_LAST).then_some(self.position)
+        let apart = now.since(self.at).max(self.at.since(now));
+        (apart <= NUMBERS_LAST).then_some(self.position)
     }
 }
 
@@ -51,6 +52,9 @@ mod tests {
             (0, Some(7)),
             (1000 + week, Some(7)),
             (1001 + week, None),
+            // Told by a clock that was wrong: nobody knows how long ago it was.
+            (1000 - week, Some(7)),
+            (999 - week, None),
         ] {
             assert_eq!(reached.usable(UnixMs(now)), used, "{now}");
         }

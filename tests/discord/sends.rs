@@ -166,6 +166,32 @@ fn what_cannot_heal_ends_and_what_can_comes_again() {
 }
 
 #[test]
+fn where_it_may_not_refer_to_a_message_an_answer_goes_without() {
+    let peer = Discord::start();
+    let alone = Alone::built(&peer);
+    let refusal = Fault::Refuse(
+        403,
+        160_002,
+        "Cannot reply without permission to read message history",
+    );
+    let first = refusal.clone();
+    peer.script(move |route, nth, _| (route == "messages" && nth == 1).then(|| first.clone()));
+    let mut answer = outgoing("51", "o1", "hola");
+    answer.reply_to = Some("777".into());
+    assert_eq!(alone.send(&answer), (vec![1], Ok(())));
+    let sent = peer.sent();
+    assert_eq!(sent.len(), 1);
+    assert_eq!((sent[0].text.as_str(), &sent[0].reply_to), ("hola", &None));
+    // It is asked for once more, not for ever.
+    let peer = Discord::start();
+    let alone = Alone::built(&peer);
+    peer.script(move |route, _, _| (route == "messages").then(|| refusal.clone()));
+    let ended = alone.send(&answer).1;
+    assert!(matches!(ended, Err(SendFailure::Never { .. })), "{ended:?}");
+    assert_eq!(peer.calls("messages"), 2);
+}
+
+#[test]
 fn an_answer_that_is_a_whole_page_of_hostile_json_is_still_an_answer() {
     let peer = Discord::start();
     let alone = Alone::built(&peer);

@@ -55,6 +55,9 @@ const SIGN_AGAIN: Duration = Duration::from_secs(8);
 const REFUSED_REST: Duration = Duration::from_secs(60);
 /// No previews: Discord would fetch whatever address a model has written (flag SUPPRESS_EMBEDS).
 const NO_PREVIEWS: u64 = 1 << 2;
+/// Discord's code for a message that may not refer to another: the bot lacks the permission Read
+/// Message History there.
+const MAY_NOT_REFER: u64 = 160_002;
 /// Bytes of a digest that make a nonce: 24 of the 25 characters that Discord takes.
 const NONCE_BYTES: usize = 12;
 
@@ -248,7 +251,7 @@ fn message(text: &str, nonce: &str, reply_to: Option<&str>) -> Value {
 }
 
 impl Shared {
-    /// Posts one message.
+    /// Posts one message; once more without what it refers to where Discord does not allow that.
     fn post(
         &self,
         channel: u64,
@@ -275,6 +278,16 @@ impl Shared {
                     lock(&self.buckets).spent(Route::Messages, channel, after, now);
                 }
                 Ok(())
+            }
+            Err(Failure::Refused {
+                code: MAY_NOT_REFER,
+                ..
+            }) if !message["message_reference"].is_null() => {
+                let mut alone = message.clone();
+                if let Some(fields) = alone.as_object_mut() {
+                    fields.remove("message_reference");
+                }
+                self.post(channel, &alone, line, cancel)
             }
             Err(failure) => Err(self.failed(channel, &failure, now)),
         }

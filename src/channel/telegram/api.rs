@@ -21,6 +21,8 @@ use crate::net::http::{Client, Request, Resend, Wire};
 const VALUES_MOST: usize = 60_000;
 /// Bytes of Telegram's description that are kept: it is one sentence.
 const DESCRIPTION_BYTES: usize = 200;
+/// How each good answer begins.
+const YES: &[u8] = br#"{"ok":true"#;
 /// What is waited for when a flood limit names no time.
 const UNNAMED_WAIT: Duration = Duration::from_secs(5);
 /// The longest wait that is believed: a day. What is said with a longer one is given up by then.
@@ -87,6 +89,11 @@ pub struct Refused {
 }
 
 impl Failure {
+    /// Whether what was asked for is done, and only what Telegram says about it is too much.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Failure::Unreadable { beginning } if beginning.starts_with(YES))
+    }
+
     /// In words for the operator: what came back from which call.
     pub(super) fn told(&self, method: &str) -> String {
         match self {
@@ -160,7 +167,7 @@ fn shield_of(base_url: &Url) -> Shield {
 /// What an answer means. `retry_after_s` is the header of that name.
 fn judge(status: u16, body: &[u8], retry_after_s: Option<u64>) -> Result<Value, Failure> {
     let read = json::bounded(body, VALUES_MOST);
-    if read.is_none() && status == 200 && body.starts_with(br#"{"ok":true"#) {
+    if read.is_none() && status == 200 && body.starts_with(YES) {
         let beginning = body.to_vec();
         return Err(Failure::Unreadable { beginning });
     }

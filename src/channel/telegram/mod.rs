@@ -261,7 +261,7 @@ impl Shared {
                 body_most: ANSWER_BYTES,
                 line: way.line,
             });
-            let Err(failure) = sent else {
+            let Some(failure) = sent.err().filter(|failure| !failure.is_done()) else {
                 lock(&self.flood).sent(chat, self.parts.clock.now());
                 return Ok(());
             };
@@ -303,7 +303,6 @@ impl Shared {
             Failure::Refused(_) | Failure::Net(HttpError::Shield(_) | HttpError::Request(_)) => {
                 SendFailure::Never { reason }
             }
-            // The message is there: only the answer was too much.
             Failure::Net(_) | Failure::Odd { .. } | Failure::Unreadable { .. } => {
                 SendFailure::Again {
                     after: None,
