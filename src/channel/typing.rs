@@ -127,7 +127,7 @@ impl<P: Copy + Ord> Typing<P> {
             let mut state = lock(&self.state);
             state.in_flight = None;
             if let Some(room) = state.rooms.get_mut(&place) {
-                room.next += more;
+                room.next = room.next.checked_add(more).unwrap_or(room.next);
             }
             drop(state);
             self.changed.notify_all();
@@ -206,6 +206,25 @@ mod tests {
         assert!(lock(&typing.state).in_flight.is_none());
         assert!(lock(&typing.state).rooms.is_empty());
         assert!(signs.try_recv().is_err());
+        typing.end();
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_wait_beyond_all_time_ends_nothing() {
+        let typing = Arc::new(typing(Duration::from_millis(1)));
+        let (signed, signs) = mpsc::channel();
+        let theirs = typing.clone();
+        let thread = std::thread::spawn(move || {
+            theirs.work(|_, _| {
+                let _ = signed.send(());
+                Duration::MAX
+            });
+        });
+        let _run = typing.begin(PLACE);
+        for _ in 0..2 {
+            assert_eq!(signs.recv_timeout(LONG), Ok(()));
+        }
         typing.end();
         thread.join().unwrap();
     }

@@ -265,7 +265,12 @@ impl Reader {
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let mut lines = Vec::with_capacity(rows.len() + 1);
         for (n, row) in rows.iter().enumerate() {
-            let cells = row.iter().zip(&widths);
+            // Rows that are short are filled up with empty cells, which would make much of little.
+            let said = row.iter().rposition(|cell| !cell.is_empty());
+            let cells = row
+                .iter()
+                .zip(&widths)
+                .take(said.map_or(0, |last| last + 1));
             let filled: Vec<String> = cells
                 .map(|(cell, width)| format!("{cell:width$}", width = *width))
                 .collect();
@@ -277,7 +282,7 @@ impl Reader {
         }
         self.suspend(|_| true);
         self.begin(Look::Block(String::new()));
-        self.push(&lines.join("\n"));
+        self.push(lines.join("\n").trim_end());
         self.finish(|look| matches!(look, Look::Block(_)));
         self.gap = self.gap.max(2);
     }

@@ -188,3 +188,26 @@ fn whatever_is_written_no_word_goes_missing_and_marks_are_nested() {
         }
     }
 }
+
+#[test]
+fn a_wide_table_of_short_rows_stays_short() {
+    let (columns, rows) = (500, 500);
+    let source = format!(
+        "|{}\n|{}\n{}",
+        "a|".repeat(columns),
+        "-|".repeat(columns),
+        "|b\n".repeat(rows)
+    );
+    let text = read(&source).text;
+    assert!(
+        text.len() < 3 * source.len(),
+        "{} of {}",
+        text.len(),
+        source.len()
+    );
+    assert_eq!(text.lines().filter(|line| *line == "b").count(), rows);
+    assert_eq!(
+        read("|a|b|c|\n|-|-|-|\n||2||\n||||").text,
+        "a | b | c\n--+---+--\n  | 2",
+    );
+}

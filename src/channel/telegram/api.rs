@@ -23,6 +23,8 @@ const VALUES_MOST: usize = 60_000;
 const DESCRIPTION_BYTES: usize = 200;
 /// What is waited for when a flood limit names no time.
 const UNNAMED_WAIT: Duration = Duration::from_secs(5);
+/// The longest wait that is believed: a day. What is said with a longer one is given up by then.
+const WAIT_MOST: Duration = Duration::from_secs(24 * 3600);
 
 /// The Bot API of one bot.
 #[derive(Debug)]
@@ -174,7 +176,7 @@ fn judge(status: u16, body: &[u8], retry_after_s: Option<u64>) -> Result<Value, 
     let parameters = &answer["parameters"];
     let asked = parameters["retry_after"].as_u64().or(retry_after_s);
     let retry_after = match (asked, code) {
-        (Some(seconds), _) => Some(Duration::from_secs(seconds)),
+        (Some(seconds), _) => Some(Duration::from_secs(seconds).min(WAIT_MOST)),
         (None, 429) => Some(UNNAMED_WAIT),
         (None, _) => None,
     };
@@ -243,6 +245,18 @@ mod tests {
                 r#"{"ok":false,"error_code":429,"description":"Too Many","parameters":{"retry_after":31}}"#,
                 Some(3),
                 refused(429, "Too Many", Some(31), None),
+            ),
+            (
+                429,
+                r#"{"ok":false,"error_code":429,"description":"Too Many","parameters":{"retry_after":18446744073709551615}}"#,
+                None,
+                refused(429, "Too Many", Some(86_400), None),
+            ),
+            (
+                429,
+                r#"{"ok":false,"error_code":429,"description":"Too Many","parameters":{"retry_after":-1}}"#,
+                None,
+                refused(429, "Too Many", Some(5), None),
             ),
             (
                 400,

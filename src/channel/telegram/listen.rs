@@ -180,14 +180,10 @@ impl Listener {
         }
     }
 
-    /// Hands in what came, in order; stops before the first that cannot be taken.
+    /// Hands in what came, in the order of the numbers; stops before the first that cannot be taken.
     fn take_all(&mut self, updates: &[Value]) -> Came {
-        let mut numbered = 0;
-        for update in updates {
-            let Some(position) = update::number(update) else {
-                continue;
-            };
-            numbered += 1;
+        let numbered = in_order(updates);
+        for &(position, update) in &numbered {
             match self.read(update) {
                 Seen::Message(inbound) => {
                     if let Err(refusal) = self.accept(*inbound, position) {
@@ -208,7 +204,7 @@ impl Listener {
         }
         self.advance();
         self.paused = false;
-        if numbered == 0 && !updates.is_empty() {
+        if numbered.is_empty() && !updates.is_empty() {
             // Nothing of it can be acknowledged: it would come again at once.
             return Came::Failed(Failure::Odd { status: 200 });
         }
@@ -311,6 +307,15 @@ impl Listener {
     }
 }
 
+/// Updates by their numbers: asking from behind one acknowledges all that are lower. One without a
+/// number is none.
+fn in_order(updates: &[Value]) -> Vec<(i64, &Value)> {
+    let numbered = |update| Some((update::number(update)?, update));
+    let mut numbered: Vec<(i64, &Value)> = updates.iter().filter_map(numbered).collect();
+    numbered.sort_by_key(|(position, _)| *position);
+    numbered
+}
+
 /// The first `update_id` in an answer that is not whole.
 fn first_number(beginning: &[u8]) -> Option<i64> {
     const KEY: &[u8] = b"\"update_id\":";
@@ -325,6 +330,19 @@ fn first_number(beginning: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn updates_are_taken_by_their_numbers() {
+        let updates = [
+            json!({ "update_id": 10 }),
+            json!({ "update_id": 9.0 }),
+            json!({ "update_id": "11" }),
+            json!([]),
+            json!({ "update_id": 9 }),
+        ];
+        let positions: Vec<i64> = in_order(&updates).iter().map(|(at, _)| *at).collect();
+        assert_eq!(positions, [9, 10]);
+    }
 
     #[test]
     fn the_number_of_an_update_is_found_at_its_beginning() {

@@ -250,6 +250,8 @@ impl Shared {
                 .map_err(|(wait, held)| SendFailure::NotYet { wait, held })?;
             let target = Place { chat, ..place };
             self.typing.quiet(place, QUIET_WITHIN);
+            // The numbers of the messages stayed with the old chat.
+            let reply_to = reply_to.filter(|_| chat == place.chat);
             let params = message(target, part, form, reply_to);
             let sent = self.api.call(&Call {
                 method: "sendMessage",
@@ -380,13 +382,14 @@ impl Shared {
 }
 
 impl Refused {
-    /// Whether the markup is what Telegram does not take.
+    /// Whether the markup is what Telegram does not take: it cannot be parsed, there is too much of
+    /// it (`ENTITIES_TOO_LONG`, an answer full of links), or a link is none (`ENTITY_..._INVALID`).
     fn about_markup(&self) -> bool {
+        let said = self.description.to_ascii_lowercase();
         self.code == 400
-            && self
-                .description
-                .to_ascii_lowercase()
-                .contains("parse entities")
+            && ["parse entities", "entities_", "entity_"]
+                .iter()
+                .any(|word| said.contains(word))
     }
 }
 
@@ -413,4 +416,33 @@ fn message(target: Place, part: &Part, form: Form, reply_to: Option<i64>) -> Val
         });
     }
     params
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_of_markup_leads_to_a_plain_message() {
+        for (code, description, about) in [
+            (
+                400,
+                "Bad Request: can't parse entities: Unsupported start tag",
+                true,
+            ),
+            (400, "Bad Request: ENTITIES_TOO_LONG", true),
+            (400, "Bad Request: entities_too_long", true),
+            (400, "Bad Request: ENTITY_TEXTURL_INVALID", true),
+            (400, "Bad Request: message is too long", false),
+            (400, "Bad Request: chat not found", false),
+            (403, "Forbidden: can't parse entities", false),
+        ] {
+            let refused = Refused {
+                code,
+                description: description.to_owned(),
+                ..Refused::default()
+            };
+            assert_eq!(refused.about_markup(), about, "{code} {description}");
+        }
+    }
 }

@@ -167,7 +167,10 @@ impl Poller {
                 retry_after: Some(wait),
                 ..
             }) => go_on(
-                (*wait).min(FLOOD_MOST),
+                // Not at once, whatever the answer names.
+                self.backoff
+                    .wait(self.failures, random)
+                    .max((*wait).min(FLOOD_MOST)),
                 Some((ChannelState::Reconnecting, Some(told))),
             ),
             _ => go_on(

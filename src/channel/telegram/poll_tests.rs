@@ -189,3 +189,13 @@ fn the_operator_is_told_what_to_do() {
         assert!(why.contains(words), "{why}");
     }
 }
+
+#[test]
+fn a_flood_limit_of_no_time_is_not_asked_about_at_once() {
+    let mut poller = at(Step::Poll);
+    for least in [1, 2, 4] {
+        let came = Came::Failed(refused(429, json!({ "retry_after": 0 })));
+        let wait = poller.after(&came, u32::MAX).wait;
+        assert_eq!(wait, Some(S(least)));
+    }
+}

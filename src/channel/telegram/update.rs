@@ -15,6 +15,11 @@ use super::place::{Answerable, Place};
 /// Bytes of a name that are kept: Telegram's own limit is 64 characters for each of two.
 const NAME_BYTES: usize = 256;
 
+/// Entities that are looked at: Telegram finds a hundred or two in its longest text.
+const ENTITIES_MOST: usize = 1000;
+/// Bytes of a text with entities that are looked at: Telegram's longest has 16 KiB.
+const NAMED_TEXT_BYTES: usize = 64 * 1024;
+
 /// Stands where a text was cut.
 const CUT: &str = " […]";
 
@@ -228,6 +233,12 @@ impl<'a> Words<'a> {
             ),
         };
         let entities = entities.as_array().map_or(&[][..], Vec::as_slice);
+        // Each is looked for from the beginning of the text.
+        let most = match text.len() <= NAMED_TEXT_BYTES {
+            true => ENTITIES_MOST.min(entities.len()),
+            false => 0,
+        };
+        let entities = &entities[..most];
         Words { text, entities }
     }
 

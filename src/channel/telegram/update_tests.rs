@@ -346,3 +346,22 @@ fn whatever_stands_in_an_update_it_is_read() {
         }
     }
 }
+
+#[test]
+fn no_number_of_entities_takes_long() {
+    let named = |text: String, before: usize| {
+        let mut entities = vec![entity("mention", 1, 1); before];
+        entities.push(entity("mention", 0, 11));
+        json!({"text": text, "entities": entities})
+    };
+    let name = "@korvun_bot ";
+    for (text, before, heard) in [
+        (name.to_owned(), ENTITIES_MOST - 1, true),
+        (name.to_owned(), ENTITIES_MOST, false),
+        (name.to_owned() + &"x".repeat(64 * 1024 - 12), 9, true),
+        (name.to_owned() + &"x".repeat(64 * 1024), 9, false),
+    ] {
+        let seen = read(&update("group", named(text, before)), &me(), &rules());
+        assert_eq!(reason(seen).is_none(), heard, "{before}");
+    }
+}
