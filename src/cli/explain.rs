@@ -40,8 +40,8 @@ pub fn run(typed: &Explain, style: Style) -> Exit {
     }
 }
 
-/// What is told.
-struct Told {
+/// What is told of a brain's tools.
+pub struct Told {
     brain: String,
     channel: Option<String>,
     chat: Option<ChatKind>,
@@ -58,7 +58,13 @@ struct Called {
     told: Option<String>,
 }
 
-fn explained(typed: &Explain) -> Result<Told, (String, String)> {
+/// What gate and cages would decide.
+///
+/// Blocks: for as long as the disk takes.
+///
+/// # Errors
+/// Why there is no answer, and what would help.
+pub fn explained(typed: &Explain) -> Result<Told, (String, String)> {
     let file = file_or_default(typed.config.as_deref());
     let catalogue = catalogue();
     let checked = check::look(&file, None, &catalogue)
@@ -274,7 +280,9 @@ impl Told {
         }
     }
 
-    fn json(&self) -> Value {
+    /// The answer as `--json` prints it.
+    #[must_use]
+    pub fn json(&self) -> Value {
         let tools: Vec<Value> = self
             .tools
             .iter()

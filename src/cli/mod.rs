@@ -5,7 +5,7 @@ mod chat;
 pub mod check;
 pub mod command;
 mod demo;
-mod explain;
+pub mod explain;
 mod help;
 mod serve;
 pub mod status;
