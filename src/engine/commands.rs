@@ -325,6 +325,10 @@ impl Engine {
                     .lanes
                     .renew(conversation, &setup.needs_of(conversation)),
             }
+            let channel = setup.channels.get(&conversation.channel);
+            if let (Some(channel), Some((id, reply_to))) = (channel, &stopped.given_up) {
+                channel.given_up(id, reply_to.as_deref());
+            }
             stopped.accepted
         });
         self.report(&conversation.channel, accepted)
