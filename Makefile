@@ -23,7 +23,7 @@ BINARY := target/release/korvun
 help: ## print this menu
 	@echo "Korvun: make TARGET"
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) \
-		| awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+		| awk -F'|' '{ printf "%-15s %s\n", $$1, $$2 }'
 
 .PHONY: build
 build: ## build for development

@@ -258,6 +258,32 @@ fn a_person_reads_decision_reason_and_limits() {
 }
 
 #[test]
+fn a_call_of_read_file_speaks_of_files_and_slips_are_told() {
+    let folder = folder();
+    for (line, out, err) in [
+        (
+            "casa --channel console --tool read_file --path list.txt",
+            "this call: would be executed, if the file is there; links are judged when it is opened",
+            "",
+        ),
+        ("casa --tool time --path x", "time: allow", "time takes no path"),
+        (
+            "casa --tool read_fil",
+            "unknown_tool",
+            "there is no tool `read_fil`: did you mean `read_file`?",
+        ),
+    ] {
+        let args: Vec<&str> = line.split(' ').collect();
+        let ran = explain(folder.path(), &args);
+        assert_eq!(ran.status.code(), Some(0), "{line}");
+        let told = String::from_utf8(ran.stdout).unwrap();
+        let hint = String::from_utf8(ran.stderr).unwrap();
+        assert!(told.contains(out), "{line}: {told}");
+        assert!(hint.contains(err) && hint.is_empty() == err.is_empty(), "{line}: {hint}");
+    }
+}
+
+#[test]
 fn what_cannot_be_explained_is_told_with_what_would() {
     let folder = folder();
     for (line, problem, help) in [

@@ -131,6 +131,12 @@ pub trait Channel: Send + Sync {
         None
     }
 
+    /// No answer will come to this message, whose `reply_to` is given too: its sender has stopped
+    /// it. Never waits.
+    fn given_up(&self, message_id: &MessageId, reply_to: Option<&str>) {
+        let _ = (message_id, reply_to);
+    }
+
     /// Stops taking messages; deliveries still work.
     ///
     /// Blocks: until what has been read is acknowledged, for some seconds at most.

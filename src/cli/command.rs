@@ -118,6 +118,17 @@ pub enum Target {
     Path(String),
 }
 
+impl Target {
+    /// The argument's name, of a tool and on the command line.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Target::Url(_) => "url",
+            Target::Path(_) => "path",
+        }
+    }
+}
+
 /// `korvun chat`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chat {

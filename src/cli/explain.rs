@@ -22,7 +22,7 @@ use crate::domain::limits::Limits;
 use crate::domain::message::{ChatKind, Language};
 use crate::domain::report;
 use crate::net::http::Wire;
-use crate::tool::kinds::{find, Kind, Parts};
+use crate::tool::kinds::{find, Kind, Parts, KINDS};
 use crate::tool::port::{Arguments, Fault, Tool};
 use crate::tool::Forbidden;
 
@@ -31,7 +31,12 @@ use crate::tool::Forbidden;
 /// Blocks: for as long as the disk takes.
 pub fn run(typed: &Explain, style: Style) -> Exit {
     match explained(typed) {
-        Ok(told) => answer(&told.write(typed.form, style), Exit::Done),
+        Ok(told) => {
+            for hint in &told.hints {
+                note(&format!("korvun: {}", printable(hint)));
+            }
+            answer(&told.write(typed.form, style), Exit::Done)
+        }
         Err((problem, help)) => {
             note(&format!("korvun: {}", printable(&problem)));
             note(&format!("help: {}", printable(&help)));
@@ -48,6 +53,8 @@ pub struct Told {
     governed: bool,
     shield: bool,
     tools: Vec<(Line, Option<Called>)>,
+    /// What was likely not meant as it was typed.
+    hints: Vec<String>,
 }
 
 /// What a call would come to.
@@ -56,6 +63,8 @@ struct Called {
     rule: Option<Rule>,
     /// What the model would be told instead of a result.
     told: Option<String>,
+    /// What is known only when it is executed.
+    open: &'static str,
 }
 
 /// What gate and cages would decide.
@@ -114,6 +123,7 @@ pub fn explained(typed: &Explain) -> Result<Told, (String, String)> {
         governed: governed(brain),
         shield: brain.sensitivity == Sensitivity::Private,
         tools,
+        hints: hints(typed),
     })
 }
 
@@ -154,6 +164,7 @@ impl<'a> Cages<'a> {
             outcome: ToolOutcome::Denied,
             rule: Some(rule),
             told: None,
+            open: "",
         };
         let Some((kind, tool)) = self.tool(&line.tool) else {
             return line.effective.rule().map(refused);
@@ -179,20 +190,40 @@ impl<'a> Cages<'a> {
         if line.effective == Decision::Rehearse {
             outcome = ToolOutcome::Shadowed;
         }
+        let open = match target {
+            Target::Url(_) => "; where a name leads is judged when it is dialled",
+            Target::Path(_) => ", if the file is there; links are judged when it is opened",
+        };
         Some(Called {
             outcome,
             rule,
             told,
+            open,
         })
     }
 }
 
+/// What is told of a named tool that there is not, or that takes no such target.
+fn hints(typed: &Explain) -> Vec<String> {
+    let Some(name) = &typed.tool else {
+        return Vec::new();
+    };
+    let Some(kind) = find(name) else {
+        let names = KINDS.iter().map(|kind| kind.descriptor.name);
+        let (problem, help) = unknown("tool", name, names);
+        return vec![format!("{problem}: {help}")];
+    };
+    let word = match &typed.target {
+        Some(target) if arguments(kind, target).is_none() => target.word(),
+        _ => return Vec::new(),
+    };
+    vec![format!("{name} takes no {word}: leave --{word} out")]
+}
+
 /// A call of that kind with this target and nothing else; `None` where it takes no such argument.
 fn arguments(kind: &Kind, target: &Target) -> Option<Arguments> {
-    let (name, value) = match target {
-        Target::Url(url) => ("url", url),
-        Target::Path(path) => ("path", path),
-    };
+    let name = target.word();
+    let (Target::Url(value) | Target::Path(value)) = target;
     let spec = (kind.spec)();
     let takes = spec.parameters["properties"].as_object()?;
     takes.get(name)?;
@@ -339,9 +370,7 @@ impl Called {
     fn words(&self) -> String {
         let told = self.told.as_deref().unwrap_or_default();
         match (self.outcome, self.rule) {
-            (ToolOutcome::Ok, _) => {
-                "would be executed; where a name leads is judged when it is dialled".to_owned()
-            }
+            (ToolOutcome::Ok, _) => format!("would be executed{}", self.open),
             (ToolOutcome::Shadowed, None) => {
                 "would be rehearsed, and nothing would refuse it".to_owned()
             }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::secret::Redactor;
 use crate::base::text::printable;
+use crate::config::folders;
 use crate::config::missing::missing;
 use crate::config::secrets::Sources;
 use crate::config::skills;
@@ -119,6 +120,8 @@ fn config_check(typed: &command::Check, style: Style) -> Exit {
                 let (found, odd) = skills::of_plan(plan, &checked.places, &Limits::default());
                 tried = check::skills(&found);
                 checked.problems.extend(odd);
+                let absent = folders::absent(plan, &checked.places);
+                checked.problems.extend(absent);
                 checked.problems.sort_by_key(|odd| (odd.line, odd.column));
             }
             tried.extend(match (&checked.plan, typed.reach) {

@@ -4,6 +4,7 @@ pub mod check;
 
 pub mod docs;
 pub mod env_file;
+pub mod folders;
 pub mod json;
 pub mod missing;
 pub mod plan;

@@ -91,6 +91,8 @@ pub struct Wanted {
     pub path: String,
     /// Whether there must be a value.
     pub need: Need,
+    /// Who gives the value out, where it is a platform and not the operator.
+    pub issuer: Option<&'static str>,
 }
 
 /// Whether a secret must have a value.
@@ -108,9 +110,14 @@ pub enum Need {
 #[must_use]
 pub fn wanted(plan: &Plan) -> Vec<Wanted> {
     let mut all = Vec::new();
-    let mut want = |env: &Option<EnvName>, path: String, need: Need| {
+    let mut want = |env: &Option<EnvName>, path: String, need: Need, issuer| {
         if let Some(env) = env.clone() {
-            all.push(Wanted { env, path, need });
+            all.push(Wanted {
+                env,
+                path,
+                need,
+                issuer,
+            });
         }
     };
     for (index, channel) in plan.channels.iter().enumerate() {
@@ -119,18 +126,21 @@ pub fn wanted(plan: &Plan) -> Vec<Wanted> {
             &channel.token_env,
             format!("{at}.token_env"),
             Need::Required,
+            issuer(channel.name.as_str()),
         );
         if let ChannelSettings::Webhook(webhook) = &channel.settings {
             want(
                 &webhook.outbound_token_env,
                 format!("{at}.webhook.outbound_token_env"),
                 Need::Required,
+                None,
             );
             let signature = webhook.signature.as_ref();
             want(
                 &signature.map(|signature| signature.secret_env.clone()),
                 format!("{at}.webhook.signature.secret_env"),
                 Need::Required,
+                None,
             );
         }
     }
@@ -146,6 +156,7 @@ pub fn wanted(plan: &Plan) -> Vec<Wanted> {
                 &model.api_key_env,
                 format!("brains[{index}].models[{place}].api_key_env"),
                 need,
+                issuer(model.provider.as_str()),
             );
         }
     }
@@ -153,8 +164,19 @@ pub fn wanted(plan: &Plan) -> Vec<Wanted> {
         &plan.admin_token_env,
         "admin.token_env".into(),
         Need::MayBeUnset,
+        None,
     );
     all
+}
+
+/// The platform that gives out the secrets of a channel or a provider of that name.
+fn issuer(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "telegram" => "Telegram",
+        "discord" => "Discord",
+        "groq" => "Groq",
+        _ => return None,
+    })
 }
 
 /// Looks up every secret of a plan and teaches the redactor all values found. `places` tells where
@@ -185,15 +207,9 @@ pub fn resolve(plan: &Plan, places: &Places, sources: &Sources, redactor: &Redac
         }
         let verdict = match found {
             _ if wanted.need == Need::Unused => None,
-            Ok(Some(secret)) if secret.reveal().len() < SHORT => Some((
-                Severity::Warning,
-                format!(
-                    "the secret in {} has {} bytes and can be guessed",
-                    wanted.env,
-                    secret.reveal().len()
-                ),
-                format!("use at least {SHORT}, such as those of `openssl rand -hex 24`"),
-            )),
+            Ok(Some(secret)) if secret.reveal().len() < SHORT => {
+                Some(short(&wanted, secret.reveal().len()))
+            }
             Ok(None) if wanted.need == Need::Required => Some((
                 Severity::Error,
                 format!("the variable {} has no value", wanted.env),
@@ -226,6 +242,24 @@ pub fn resolve(plan: &Plan, places: &Places, sources: &Sources, redactor: &Redac
         found: secrets,
         problems,
     }
+}
+
+/// What is said of a secret of so many bytes, which are too few.
+fn short(wanted: &Wanted, bytes: usize) -> (Severity, String, String) {
+    let env = &wanted.env;
+    let (message, help) = match wanted.issuer {
+        Some(issuer) => (
+            format!(
+                "the value of {env} has {bytes} bytes and is too short for a token of {issuer}"
+            ),
+            "copy it whole".to_owned(),
+        ),
+        None => (
+            format!("the secret in {env} has {bytes} bytes and can be guessed"),
+            format!("use at least {SHORT}, such as those of `openssl rand -hex 24`"),
+        ),
+    };
+    (Severity::Warning, message, help)
 }
 
 /// The value of one variable, for whoever needs no other; `None` where it is unset.

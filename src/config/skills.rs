@@ -165,7 +165,7 @@ struct Folder {
 /// What is wrong and what would help.
 type Complaint = (String, &'static str);
 
-const SKIPPED: &str = "the skill is passed over; mend it, then reload";
+const SKIPPED: &str = "the skill is passed over; mend it, then restart Korvun";
 
 impl Folder {
     fn open(dir: &Path, limits: &Limits) -> std::io::Result<Folder> {

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::base::secret::Redactor;
 use crate::channel;
 use crate::config::check::{self, Surroundings};
+use crate::config::folders;
 use crate::config::missing::missing;
 use crate::config::plan::Plan;
 use crate::config::problem::{Problem, Severity};
@@ -96,6 +97,7 @@ pub fn load(
     let mut warnings = checked.problems;
     warnings.extend(resolved.problems);
     warnings.extend(odd);
+    warnings.extend(folders::absent(&plan, &checked.places));
     Ok(Loaded {
         forbidden: forbidden(&plan, file, &surroundings),
         plan,

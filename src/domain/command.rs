@@ -171,7 +171,7 @@ pub enum Said<'a> {
     /// `/recall` is off.
     RecallOff,
     /// There is dialogue in this session already.
-    RecallLate,
+    RecallLate(&'a Offer<'a>),
     /// No session before this one had dialogue.
     RecallNothing,
     /// The brain keeps no notes.
@@ -205,22 +205,13 @@ impl Said<'_> {
                 "Bringing back an earlier conversation is switched off here.",
                 "Aquí está desactivado recuperar una conversación anterior.",
             ),
-            Said::RecallLate => (
-                "We are already talking here. Start afresh first, then I can bring back the last conversation.",
-                "Aquí ya estamos hablando. Empieza de nuevo y entonces podré recuperar la última conversación.",
-            ),
             Said::RecallNothing => (
                 "There is no earlier conversation that I could bring back.",
                 "No hay ninguna conversación anterior que pueda recuperar.",
             ),
-            Said::NoNotes => (
-                "I keep no notes here.",
-                "Aquí no guardo notas.",
-            ),
-            Said::NoTools => (
-                "I have no tools here.",
-                "Aquí no tengo herramientas.",
-            ),
+            Said::NoNotes => ("I keep no notes here.", "Aquí no guardo notas."),
+            Said::NoTools => ("I have no tools here.", "Aquí no tengo herramientas."),
+            Said::RecallLate(offer) => return late(offer, language),
             Said::Help(offer) => return help(offer, language),
             Said::Start(offer) => {
                 let hello = match language {
@@ -233,6 +224,23 @@ impl Said<'_> {
         match language {
             Language::En => en.to_owned(),
             Language::Es => es.to_owned(),
+        }
+    }
+}
+
+fn late(offer: &Offer<'_>, language: Language) -> String {
+    match (offer.triggers.and_then(<[_]>::first), language) {
+        (Some(word), Language::En) => {
+            format!("We are already talking here. Write {word} first, then /recall.")
+        }
+        (Some(word), Language::Es) => {
+            format!("Aquí ya estamos hablando. Escribe primero {word} y después /recall.")
+        }
+        (None, Language::En) => {
+            "We are already talking here. /recall works at the beginning of a session.".to_owned()
+        }
+        (None, Language::Es) => {
+            "Aquí ya estamos hablando. /recall vale al principio de una sesión.".to_owned()
         }
     }
 }
@@ -351,6 +359,22 @@ mod tests {
     }
 
     #[test]
+    fn a_recall_that_comes_late_names_the_configured_word() {
+        let words = ["nuevo".to_owned(), "/new".to_owned()];
+        let offer = Offer {
+            triggers: Some(&words),
+            ..Offer::default()
+        };
+        for (language, expected) in [
+            (Language::En, "Write nuevo first, then /recall."),
+            (Language::Es, "Escribe primero nuevo y después /recall."),
+        ] {
+            let text = Said::RecallLate(&offer).text(language);
+            assert!(text.ends_with(expected), "{text}");
+        }
+    }
+
+    #[test]
     fn each_sentence_stands_in_both_languages() {
         let offer = Offer::default();
         let mut seen = Vec::new();
@@ -359,7 +383,7 @@ mod tests {
             Said::Stopped,
             Said::NothingToStop,
             Said::RecallOff,
-            Said::RecallLate,
+            Said::RecallLate(&offer),
             Said::RecallNothing,
             Said::NoNotes,
             Said::NoTools,

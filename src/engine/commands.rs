@@ -174,18 +174,23 @@ fn begin(tx: &Tx<'_>, work: &mut Work) -> TxResult<()> {
 fn recall(tx: &Tx<'_>, setup: &Setup, work: &Work, most: u32) -> TxResult<Ack> {
     let conversation = &work.conversation;
     let sentence = |said: Said<'_>| Ok(ack(setup, conversation, said.text(work.language)));
-    let recall_max = setup.plan.offer(&conversation.channel).recall_max;
-    if recall_max == 0 {
+    let offer = setup.plan.offer(&conversation.channel);
+    if offer.recall_max == 0 {
         return sentence(Said::RecallOff);
     }
     let active = tx.session(conversation)?;
     if tx.has_dialogue(conversation, &active, work.turn)? {
-        return sentence(Said::RecallLate);
+        return sentence(Said::RecallLate(&offer));
     }
     let audience = setup
         .brain_of(conversation)
         .map_or(Audience::Public, |live| live.audience());
-    let turns = tx.recall(conversation, &active, most.clamp(1, recall_max), audience)?;
+    let turns = tx.recall(
+        conversation,
+        &active,
+        most.clamp(1, offer.recall_max),
+        audience,
+    )?;
     if turns.is_empty() {
         return sentence(Said::RecallNothing);
     }
@@ -319,6 +324,10 @@ impl Engine {
                 None => parts
                     .lanes
                     .renew(conversation, &setup.needs_of(conversation)),
+            }
+            let channel = setup.channels.get(&conversation.channel);
+            if let (Some(channel), Some((id, reply_to))) = (channel, &stopped.given_up) {
+                channel.given_up(id, reply_to.as_deref());
             }
             stopped.accepted
         });

@@ -9,6 +9,7 @@ use super::state::State;
 use super::turns::{self, Audience, TurnOutcome};
 use super::{cursor, row, Store, Tx};
 use crate::domain::cursor::Cursor;
+use crate::domain::ids::MessageId;
 use crate::domain::message::Inbound;
 
 /// What is said to a stop.
@@ -27,6 +28,8 @@ pub struct Stopped {
     pub accepted: Accepted,
     /// The inbox row that was in work and is cancelled: its run has nothing to do any more.
     pub row: Option<i64>,
+    /// The message that is cancelled, with the name under which its sender waits where it does.
+    pub given_up: Option<(MessageId, Option<String>)>,
 }
 
 fn stop(
@@ -39,6 +42,7 @@ fn stop(
     let refused = |accepted| Stopped {
         accepted,
         row: None,
+        given_up: None,
     };
     if let Some(row) = inbox::duplicate(tx, &inbound)? {
         return Ok(refused(Accepted::Duplicate {
@@ -57,7 +61,7 @@ fn stop(
         None => &acks.nothing,
     };
     let mut said = vec![customs::acknowledge(tx, &work, ack)?];
-    let mut working = None;
+    let (mut working, mut given_up) = (None, None);
     if let Some((state, first)) = first {
         turns::close(
             tx,
@@ -69,6 +73,7 @@ fn stop(
         tx.count_inbox(-1);
         working = (state == State::Working).then_some(first.row);
         said.extend(customs::settle(tx, customs, &conversation)?);
+        given_up = Some((first.message_id, first.reply_to));
     }
     Ok(Stopped {
         accepted: Accepted::Answered {
@@ -76,6 +81,7 @@ fn stop(
             said,
         },
         row: working,
+        given_up,
     })
 }
 

@@ -7,6 +7,7 @@ use korvun::config::problem::{Problem, Severity};
 use korvun::domain::catalogue::Catalogue;
 
 mod documents;
+mod folders;
 mod full;
 mod plans;
 mod rules;

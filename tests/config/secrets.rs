@@ -84,6 +84,39 @@ fn a_missing_secret_names_the_variable_the_place_and_the_cure() {
 }
 
 #[test]
+fn a_short_token_of_a_platform_is_to_be_copied_whole() {
+    let model = |key: &str| {
+        format!(
+            r#"{{"provider": "groq", "model_id": "m", "locality": "cloud", "api_key_env": "{key}"}}"#
+        )
+    };
+    let text = format!(
+        r#"{{"channels": [
+            {{"type": "telegram", "mode": "polling", "token_env": "T", "allow_from": ["1"]}},
+            {{"type": "discord", "mode": "gateway", "token_env": "D", "allow_from": ["1"]}},
+            {{"type": "webhook", "token_env": "W", "webhook": {{"outbound_url": "http://127.0.0.1/x"}}}}],
+          "brains": [{{"name": "b", "sensitivity": "public", "policy": {{"kind": "priority"}},
+            "models": [{}]}}],
+          "routes": [{{"channel": "telegram", "brain": "b"}}, {{"channel": "discord", "brain": "b"}},
+            {{"channel": "webhook", "brain": "b"}}]}}"#,
+        model("G")
+    );
+    let pairs = ["T", "D", "W", "G"].map(|name| (name, "hunter2"));
+    let told = resolved(&text, &environment(&pairs), &Redactor::new()).problems;
+    assert_eq!(told.len(), 4, "{told:#?}");
+    for (problem, issuer) in [0, 1, 3]
+        .map(|n| &told[n])
+        .iter()
+        .zip(["Telegram", "Discord", "Groq"])
+    {
+        let words = format!("too short for a token of {issuer}");
+        assert!(problem.message.contains(&words), "{problem:?}");
+        assert_eq!(problem.help, "copy it whole");
+    }
+    assert!(told[2].help.contains("openssl rand"), "{:?}", told[2]);
+}
+
+#[test]
 fn short_ones_are_warned_of_and_control_characters_refused() {
     let short = resolved(LEAST, &environment(&[(NAME, "hunter2")]), &Redactor::new());
     assert_eq!(value(&short).as_deref(), Some("hunter2"));

@@ -76,6 +76,37 @@ fn a_wait_that_ends_is_202_and_the_answer_is_posted() {
 }
 
 #[test]
+fn who_waits_for_what_a_stop_gives_up_is_told_at_once() {
+    let (gate, model, sink, site) = gated();
+    let daemon = site.start();
+    let poster = daemon.poster();
+    let mut client = Client::new(site.webhook, SOON);
+    let sent = client
+        .write(&poster.bytes("?wait=60", None, &said("w", "gated")))
+        .unwrap();
+    model.wait_for_asks(1, SOON);
+    let start = Instant::now();
+    let stop = daemon
+        .poster()
+        .say("w", "/stop", None)
+        .expect("accepted")
+        .id;
+    let waited = client.read(sent).unwrap().expect("an answer");
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(waited.status, 202, "{}", waited.text());
+    assert!(waited.json().get("reply").is_none(), "{}", waited.text());
+    gate.open();
+    sink.reply_to(&stop, SOON);
+    let id = waited.json()["message_id"].as_str().unwrap().to_owned();
+    assert_eq!(daemon.message(&id)["state"], "cancelled");
+    assert_eq!(sink.deliveries().len(), 1, "only the stop's own sentence");
+}
+
+#[test]
 fn the_answer_of_a_client_that_left_is_posted() {
     let (gate, model, sink, site) = gated();
     let daemon = site.start();

@@ -665,7 +665,7 @@ fn fatal(code: u16, why: &str) -> Option<String> {
         4010 | 4011 => "the bot is in more servers than one connection may serve: take it out of some",
         4012 => "this version of the gateway is gone: update Korvun",
         4013 => "Discord does not know the intents that are asked for: update Korvun",
-        4014 => "turn on the switch Message Content Intent: https://discord.com/developers/applications, your application, Bot, Privileged Gateway Intents; then reload",
+        4014 => "turn on the switch Message Content Intent: https://discord.com/developers/applications, your application, Bot, Privileged Gateway Intents; then restart Korvun",
         _ => return None,
     };
     Some(format!("{}; {cure}", told.trim_end()))

@@ -196,6 +196,12 @@ impl Channel for Webhook {
         self.post(outgoing, &body, cancel)
     }
 
+    fn given_up(&self, message_id: &MessageId, reply_to: Option<&str>) {
+        for name in [Some(message_id.as_str()), reply_to].into_iter().flatten() {
+            self.desk.waiting.end_one(name);
+        }
+    }
+
     fn stop(&self) {
         self.desk.waiting.end();
         let front = lock(&self.front).take();

@@ -93,11 +93,25 @@ impl Waiting {
     /// Tells all who wait that nothing will come any more.
     pub fn end(&self) {
         for slot in lock(&self.slots).values() {
-            let mut state = lock(&slot.state);
-            if *state == State::Open {
-                *state = State::Left;
-                slot.changed.notify_all();
-            }
+            slot.end();
+        }
+    }
+
+    /// Tells the one who waits under `name`, if anyone, that nothing will come any more.
+    pub fn end_one(&self, name: &str) {
+        let slot = lock(&self.slots).get(name).cloned();
+        if let Some(slot) = slot {
+            slot.end();
+        }
+    }
+}
+
+impl Slot {
+    fn end(&self) {
+        let mut state = lock(&self.state);
+        if *state == State::Open {
+            *state = State::Left;
+            self.changed.notify_all();
         }
     }
 }

@@ -240,6 +240,9 @@ fn parts(root: &Object<'_>, places: &mut Places) {
             continue;
         };
         note(agent.path_of("skills_dir"), agent.at("skills_dir"));
+        if let Some(cage) = agent.object("read_file") {
+            note(cage.path_of("root"), cage.at("root"));
+        }
         for (index, node, _) in agent.texts("tools") {
             note(agent.entry_path("tools", index), node.at);
         }
