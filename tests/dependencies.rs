@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Packages that Cargo.lock may name, Korvun and those of other platforms included. Whoever
 /// raises it says in docs/ARCHITECTURE.md what the new ones are for.
-const MOST_PACKAGES: usize = 127;
+const MOST_PACKAGES: usize = 132;
 
 fn read(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);

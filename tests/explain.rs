@@ -250,10 +250,10 @@ fn a_person_reads_decision_reason_and_limits() {
          \x20 calc: deny (deny: the grant denies it)\n\
          \x20 read_file: deny (channel: the grant does not cover this channel or kind of chat); only on console; sensitive, local models only\n\
          \x20 webhook_call: shadow (announced, never executed); reaches the network\n\
-         \x20   this call: would be rehearsed, and refused by cage: 192.168.1.20:80 is not one of the hosts that may be reached\n\
+         \x20   this call: would be rehearsed, and refused by cage: this host and port are not on the list of those that may be reached\n\
          \x20 echo: deny (not_granted: the governance block has no grant for it)\n\
          \x20 http_fetch: allow; only in direct chats; reaches the network\n\
-         \x20   this call: would be denied by cage: 192.168.1.20:80 is not one of the hosts that may be reached\n"
+         \x20   this call: would be denied by cage: this host and port are not on the list of those that may be reached\n"
     );
 }
 

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod admin;
+mod agents;
 mod chat;
 mod cli;
 mod config;
@@ -24,6 +25,7 @@ mod provider_tools;
 mod providers;
 mod retries;
 mod secrets;
+mod sessions;
 mod shield;
 mod simulation;
 mod skills;

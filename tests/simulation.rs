@@ -19,7 +19,7 @@ use std::time::Instant;
 use world::{Figures, World};
 
 /// Seeds of each run of the tests.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 2500;
 
 fn number_of(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;

@@ -101,6 +101,13 @@ pub fn accept(store: &Store, inbound: &Inbound, claim: Claim) -> Accepted {
         .expect("accepted")
 }
 
+/// The work that a claim without customs comes to: no command is answered.
+pub fn claim(store: &Store, conversation: &Conversation) -> Option<Work> {
+    let claimed = store.claim(conversation).expect("asked");
+    assert!(claimed.said.is_empty(), "{claimed:?}");
+    claimed.work
+}
+
 pub fn begin(store: &Store, inbound: &Inbound) -> Work {
     match accept(store, inbound, Claim::IfIdle) {
         Accepted::New {
@@ -114,6 +121,7 @@ fn id_of(accepted: Accepted) -> MessageId {
     match accepted {
         Accepted::New { message_id, .. }
         | Accepted::Busy { message_id, .. }
+        | Accepted::Answered { message_id, .. }
         | Accepted::Duplicate { message_id } => message_id,
         Accepted::Full => panic!("no room"),
     }
@@ -353,12 +361,12 @@ fn a_conversation_is_worked_on_in_order_and_by_one() {
             accept(store, &said("c", &n.to_string()), Claim::No);
         }
         for n in 0..5 {
-            let work = store.claim(&c).expect("claimed").expect("one waits");
+            let work = claim(store, &c).expect("one waits");
             assert_eq!(work.text, n.to_string());
-            assert_eq!(store.claim(&c).expect("asked"), None, "one is in work");
+            assert_eq!(claim(store, &c), None, "one is in work");
             answer(store, work.row, &format!("to {n}"));
         }
-        assert_eq!(store.claim(&c).expect("asked"), None);
+        assert_eq!(claim(store, &c), None);
         let queued = store
             .queued(&ChannelName::new("webhook"), 0, 100)
             .expect("read");
@@ -382,7 +390,7 @@ fn of_many_who_claim_at_once_one_gets_the_work() {
             accept(store, &said(&n.to_string(), "hola"), Claim::No);
             let won: usize = std::thread::scope(|scope| {
                 let claims: Vec<_> = (0..4)
-                    .map(|_| scope.spawn(|| store.claim(&c).expect("asked").is_some()))
+                    .map(|_| scope.spawn(|| claim(store, &c).is_some()))
                     .collect();
                 claims
                     .into_iter()
@@ -445,10 +453,10 @@ fn a_message_whose_run_failed_goes_back_with_its_attempt_counted() {
     on_both(&Limits::default(), |store, _| {
         let work = begin(store, &said("c", "try me"));
         assert_eq!(work.attempt, 1);
-        assert_eq!(store.claim(&work.conversation).expect("claim"), None);
+        assert_eq!(claim(store, &work.conversation), None);
         // Nobody waits for it, and it comes before whatever is asked next.
         store.put_back(work.row);
-        let again = store.claim(&work.conversation).expect("claim");
+        let again = claim(store, &work.conversation);
         assert_eq!(again.map(|work| work.attempt), Some(2));
     });
 }
@@ -472,12 +480,12 @@ fn a_planned_stop_gives_the_attempt_back_and_an_end_without_one_does_not() {
                 "what was in work waits again"
             );
             assert_eq!(store.counts().inbox_open, 2);
-            let work = store.claim(&c).expect("asked").expect("waits");
+            let work = claim(&store, &c).expect("waits");
             assert_eq!((work.attempt, work.text.as_str()), (attempt, "hola"));
             ids.push(work.message_id.clone());
             assert!(store.give_back(work.row).expect("given back"));
             assert!(!store.give_back(work.row).expect("asked"), "once only");
-            let again = store.claim(&c).expect("asked").expect("waits");
+            let again = claim(&store, &c).expect("waits");
             assert_eq!((again.attempt, again.text.as_str()), (attempt, "hola"));
         }
     }
@@ -494,10 +502,7 @@ fn a_stop_asked_for_forgives_what_is_in_work_even_if_the_process_is_killed_then(
             accept(&store, &said("c", "hola"), Claim::No);
             accept(&store, &said("c", "behind"), Claim::No);
         }
-        let work = store
-            .claim(&conversation("c"))
-            .expect("asked")
-            .expect("waits");
+        let work = claim(&store, &conversation("c")).expect("waits");
         assert_eq!(
             (work.attempt, work.text.as_str()),
             (1, "hola"),
@@ -505,7 +510,7 @@ fn a_stop_asked_for_forgives_what_is_in_work_even_if_the_process_is_killed_then(
         );
         assert_eq!(store.forgive().expect("forgiven"), [work.row]);
         // Still in work: nobody else begins it, and its end is its end.
-        assert!(store.claim(&conversation("c")).expect("asked").is_none());
+        assert!(claim(&store, &conversation("c")).is_none());
         if life == 4 {
             let closed = store
                 .finish(work.row, end(Outcome::Answered, Role::Assistant, "yes"))
@@ -582,7 +587,7 @@ fn history_shows_answered_exchanges_in_order_and_nothing_private_to_the_public()
             if question != "q2" {
                 accept(store, &said("c", question), Claim::No);
             }
-            let work = store.claim(&c).expect("asked").expect("waits");
+            let work = claim(&store, &c).expect("waits");
             assert_eq!(work.text, question);
             close(&work, outcome, role, text, audience);
         }
@@ -678,10 +683,7 @@ fn what_was_meant_for_a_private_brain_stays_private() {
         ("public", Some(Audience::Public), vec!["hola", "answer"]),
         ("nobody", None, vec!["hola", "answer"]),
     ] {
-        let work = store
-            .claim(&conversation(id))
-            .expect("claimed")
-            .expect("work");
+        let work = claim(&store, &conversation(id)).expect("work");
         assert_eq!(work.meant_for, meant_for, "{id}");
         answer(&store, work.row, "answer");
         let shown = store

@@ -20,7 +20,7 @@ use crate::support::telegram::{Telegram, TOKEN};
 const SOON: Duration = Duration::from_secs(60);
 
 /// A site whose bot talks to the peer, beside the webhook that each site has.
-fn site_of(peer: &Telegram, model_url: &str) -> Site {
+pub fn site_of(peer: &Telegram, model_url: &str) -> Site {
     let mut site = site(model_url, "http://127.0.0.1:9/");
     let channel = json!({"type": "telegram", "mode": "polling", "token_env": "T_TELEGRAM", "base_url": peer.url()});
     site.config["channels"]

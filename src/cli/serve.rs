@@ -57,6 +57,8 @@ fn serve(loaded: load::Loaded, clock: Arc<dyn Clock>) -> Result<Ended, StartErro
         notify: Notify::new(&|name| std::env::var_os(name), std::process::id()),
         plan: loaded.plan,
         secrets: loaded.secrets,
+        skills: loaded.skills,
+        forbidden: loaded.forbidden,
         clock,
         limits,
         runtime_dir,

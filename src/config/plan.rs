@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::domain::brain::Brain;
+use crate::domain::command::Offer;
 use crate::domain::ids::{BrainName, ChannelName, EnvName};
 
 /// A whole, consistent configuration.
@@ -31,6 +32,18 @@ impl Plan {
     #[must_use]
     pub fn brain(&self, name: &BrainName) -> Option<&Brain> {
         self.brains.iter().find(|brain| brain.name == *name)
+    }
+
+    /// The commands that there are on a channel.
+    #[must_use]
+    pub fn offer(&self, channel: &ChannelName) -> Offer<'_> {
+        let session = self.session.as_ref();
+        Offer {
+            triggers: session.map(|session| session.triggers.as_slice()),
+            recall_max: session.map_or(0, |session| session.recall_max),
+            notes: false,
+            console: channel.as_str() == "console",
+        }
     }
 
     /// The channel of that name.

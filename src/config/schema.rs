@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::domain::catalogue::{Family, Field, Shape};
+use crate::domain::command;
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -307,8 +308,8 @@ pub const AGENT: &[Field] = &[
     Field::new(
         "max_iterations",
         Shape::Whole(1, 50),
-        "Model calls in one run.",
-        "Llamadas al modelo en un trabajo.",
+        "Replies that may call tools; one more without tools ends the run.",
+        "Respuestas que pueden usar herramientas; una más, sin ellas, acaba el trabajo.",
     )
     .preset("5"),
     Field::new(
@@ -498,4 +499,4 @@ pub const ADMIN: &[Field] = &[Field::new(
 .required()];
 
 /// Words that session triggers may not be, for Korvun answers to them itself.
-pub const COMMANDS: &[&str] = &["/recall", "/notes", "/tools", "/help", "/start", "/stop"];
+pub const COMMANDS: &[&str] = command::WORDS;

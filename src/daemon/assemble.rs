@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
+
 use crate::base::clock::{Clock, Deadline};
 use crate::base::sync::spawn;
 use crate::channel::console::Console;
@@ -12,14 +14,18 @@ use crate::channel::telegram::{self, Telegram};
 use crate::channel::webhook::{self, Webhook};
 use crate::config::plan::{self, ChannelSettings, Plan};
 use crate::config::secrets::Secrets;
-use crate::domain::brain::Brain;
-use crate::domain::ids::{ChannelName, EnvName};
+use crate::domain::brain::{Agent, Brain};
+use crate::domain::command;
+use crate::domain::ids::{BrainName, ChannelName, EnvName};
 use crate::domain::limits::Limits;
 use crate::domain::privacy;
-use crate::engine::setup::{LiveBrain, Setup};
+use crate::domain::skill::{self, Skill};
+use crate::engine::setup::{LiveAgent, LiveBrain, LiveTool, Setup};
 use crate::net::cancel::Cancel;
 use crate::net::http::Wire;
 use crate::provider;
+use crate::store::Store;
+use crate::tool::{self, Forbidden};
 use crate::watch::Watch;
 
 use super::StartError;
@@ -36,6 +42,12 @@ pub struct Tools<'a> {
     pub clock: &'a Arc<dyn Clock>,
     /// Every maximum.
     pub limits: &'a Limits,
+    /// Where notes are kept; none without storage.
+    pub store: Option<&'a Arc<Store>>,
+    /// What no tool may read.
+    pub forbidden: &'a Forbidden,
+    /// The skills of the brains that have some.
+    pub skills: &'a BTreeMap<BrainName, Vec<Skill>>,
 }
 
 /// Whether the operator can write to the daemon, which the console needs.
@@ -58,7 +70,7 @@ pub fn setup(plan: Plan, tools: &Tools<'_>, writing: Writing) -> Result<Setup, S
     }
     let mut channels: BTreeMap<ChannelName, Arc<dyn Channel>> = BTreeMap::new();
     for channel in &plan.channels {
-        if let Some(built) = build_channel(channel, tools)? {
+        if let Some(built) = build_channel(channel, &plan, tools)? {
             channels.insert(channel.name.clone(), built);
         }
     }
@@ -70,10 +82,29 @@ pub fn setup(plan: Plan, tools: &Tools<'_>, writing: Writing) -> Result<Setup, S
         };
         channels.insert(name, Arc::new(console));
     }
+    let zone = zone(&plan);
     Ok(Setup {
         plan,
         brains,
         channels,
+        zone,
+    })
+}
+
+/// The local zone, where a day of the plan begins by it. Without one the day begins by UTC, which
+/// is said.
+fn zone(plan: &Plan) -> TimeZone {
+    if plan
+        .session
+        .as_ref()
+        .and_then(|session| session.daily_at)
+        .is_none()
+    {
+        return TimeZone::UTC;
+    }
+    TimeZone::try_system().unwrap_or_else(|error| {
+        log::warn!(error = error.to_string().as_str(); "the local time zone is not known, session.daily_at goes by UTC: install the system's zone database (tzdata) or set TZ");
+        TimeZone::UTC
     })
 }
 
@@ -88,14 +119,46 @@ fn live(brain: &Brain, tools: &Tools<'_>) -> LiveBrain {
             provider::build(model, brain.sensitivity, key, tools.wire)
         })
     });
-    LiveBrain::new(brain.clone(), providers.collect())
+    let agent = brain.agent.as_ref().map(|agent| {
+        let skills = tools.skills.get(&brain.name).cloned().unwrap_or_default();
+        LiveAgent {
+            tools: live_tools(brain, agent, tools),
+            skills_section: skill::section(&skills, agent.skills_body_budget),
+            skills,
+        }
+    });
+    LiveBrain::new(brain.clone(), providers.collect(), agent)
+}
+
+fn live_tools(brain: &Brain, agent: &Agent, tools: &Tools<'_>) -> Vec<LiveTool> {
+    let parts = tool::kinds::Parts {
+        brain: &brain.name,
+        sensitivity: brain.sensitivity,
+        agent,
+        wire: tools.wire,
+        forbidden: tools.forbidden,
+        store: tools.store,
+    };
+    let kinds = agent
+        .tools
+        .iter()
+        .filter_map(|name| tool::kinds::find(name));
+    kinds
+        .map(|kind| LiveTool {
+            descriptor: kind.descriptor,
+            spec: (kind.spec)(),
+            tool: (kind.make)(&parts),
+        })
+        .collect()
 }
 
 /// A channel of the file; `None` for the console, which comes with the admin token, not with the file.
 fn build_channel(
     channel: &plan::Channel,
+    plan: &Plan,
     tools: &Tools<'_>,
 ) -> Result<Option<Arc<dyn Channel>>, StartError> {
+    let offer = plan.offer(&channel.name);
     let secret = |name: &EnvName| {
         tools.secrets.of(name).cloned().ok_or_else(|| StartError {
             message: format!("channel {}: the variable {name} has no value", channel.name),
@@ -134,9 +197,8 @@ fn build_channel(
                 name: channel.name.clone(),
                 settings: settings.clone(),
                 token: secret(token_env)?,
-                // This build has no command yet, and announces none: an empty list also takes back
-                // what another program announced for this bot.
-                commands: Vec::new(),
+                commands: command::slash_words(&offer),
+                menu: command::menu(&offer),
                 wire: tools.wire.clone(),
                 watch: tools.watch.clone(),
                 clock: tools.clock.clone(),
@@ -155,8 +217,7 @@ fn build_channel(
                 name: channel.name.clone(),
                 settings: settings.clone(),
                 token: secret(token_env)?,
-                // This build has no command yet.
-                commands: Vec::new(),
+                commands: command::slash_words(&offer),
                 wire: tools.wire.clone(),
                 watch: tools.watch.clone(),
                 clock: tools.clock.clone(),

@@ -17,7 +17,7 @@ use crate::domain::ids::BrainName;
 use crate::domain::limits::Limits;
 use crate::domain::skill::Skill;
 use crate::provider;
-use crate::tool;
+use crate::tool::{self, Forbidden};
 
 /// A configuration that can run.
 pub struct Loaded {
@@ -29,6 +29,8 @@ pub struct Loaded {
     pub skills: BTreeMap<BrainName, Vec<Skill>>,
     /// What it runs with all the same, but perhaps not as meant.
     pub warnings: Vec<Problem>,
+    /// What no tool may read.
+    pub forbidden: Forbidden,
 }
 
 /// Every kind of channel, provider and tool, and what this build does not have yet.
@@ -47,7 +49,7 @@ pub fn catalogue() -> Catalogue {
             .iter()
             .map(|kind| kind.descriptor)
             .collect(),
-        lacks: &[Part::Agents, Part::Sessions, Part::Signatures, Part::Skills],
+        lacks: &[Part::Signatures],
     }
 }
 
@@ -95,9 +97,18 @@ pub fn load(
     warnings.extend(resolved.problems);
     warnings.extend(odd);
     Ok(Loaded {
+        forbidden: forbidden(&plan, file, &surroundings),
         plan,
         secrets,
         skills,
         warnings,
     })
+}
+
+/// What no tool may read: the files that hold secrets or everybody's words.
+fn forbidden(plan: &Plan, file: &Path, surroundings: &Surroundings) -> Forbidden {
+    let mut files = vec![std::path::absolute(file).unwrap_or_else(|_| file.into())];
+    files.extend(surroundings.env_file.clone());
+    files.extend(plan.storage.as_ref().map(|storage| storage.path.clone()));
+    Forbidden::new(files, surroundings.credentials_directory.clone())
 }

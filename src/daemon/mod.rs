@@ -7,6 +7,7 @@ pub mod notify;
 pub mod preflight;
 pub mod signal;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -20,11 +21,14 @@ use crate::base::clock::Clock;
 use crate::base::sync::{spawn, Stop};
 use crate::config::plan::{Plan, Storage};
 use crate::config::secrets::Secrets;
+use crate::domain::ids::BrainName;
 use crate::domain::limits::Limits;
+use crate::domain::skill::Skill;
 use crate::engine::janitor::Janitor;
 use crate::engine::Engine;
 use crate::net::http::Wire;
 use crate::store::{Place, Store};
+use crate::tool::Forbidden;
 use crate::watch::board::ChannelState;
 use crate::watch::Watch;
 
@@ -61,6 +65,10 @@ pub struct Options {
     pub wire: Wire,
     /// The line to systemd.
     pub notify: Notify,
+    /// The skills of the brains that have some.
+    pub skills: BTreeMap<BrainName, Vec<Skill>>,
+    /// What no tool may read.
+    pub forbidden: Forbidden,
     /// A private folder for sockets; a temporary one is made where there is none.
     pub runtime_dir: Option<PathBuf>,
 }
@@ -123,6 +131,8 @@ impl Daemon {
             limits,
             wire,
             notify,
+            skills,
+            forbidden,
             runtime_dir,
         } = options;
         let watch = Watch::new(clock.clone(), &limits);
@@ -155,6 +165,9 @@ impl Daemon {
             watch: &watch,
             clock: &clock,
             limits: &limits,
+            store: plan.storage.is_some().then_some(&store),
+            forbidden: &forbidden,
+            skills: &skills,
         };
         let setup = assemble::setup(plan, &tools, writing).map_err(start_error)?;
         let engine = Engine::new(setup, store.clone(), watch.clone(), clock.clone(), &limits);

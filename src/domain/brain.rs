@@ -147,7 +147,7 @@ pub struct Persona {
 pub struct Agent {
     /// Listed tools, in the file's order.
     pub tools: Vec<String>,
-    /// Model calls in one run.
+    /// Replies that may call tools; one more without tools ends the run.
     pub max_iterations: u32,
     /// The operator's addition to the prompt.
     pub system_prompt: String,

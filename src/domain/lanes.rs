@@ -151,6 +151,21 @@ impl Lanes {
         }
     }
 
+    /// The message for which a conversation waits may be gone: whoever is next waits anew, with a
+    /// time of its own.
+    #[must_use = "the places of those returned are taken"]
+    pub fn renew(&mut self, conversation: &Conversation, needs: &Needs, now: Instant) -> Vec<Step> {
+        let waits = |lane: &Lane| lane.run.is_none();
+        if !self.lanes.get(conversation).is_some_and(waits) {
+            return Vec::new();
+        }
+        self.lanes.remove(conversation);
+        let granted = self.places.leave(conversation, now);
+        let mut steps = self.grant(granted);
+        steps.append(&mut self.wait(conversation, needs, now));
+        steps
+    }
+
     /// Ends a run: gives its places back, and queues the conversation again when it has more to
     /// do, by `after` or by a message that came meanwhile. The second call for a grant does nothing.
     #[must_use = "the places of those returned are taken"]

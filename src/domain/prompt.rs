@@ -69,6 +69,16 @@ pub fn past(seq: i64, role: Role, chat: ChatKind, name: &str, words: &str) -> Op
     Some(Past { seq, said })
 }
 
+/// What was brought back of an earlier session, as the model sees it: people asked for it.
+#[must_use]
+pub fn recalled(seq: i64, block: &str) -> Past {
+    let said = Said {
+        by: Speaker::User,
+        text: block.to_owned(),
+    };
+    Past { seq, said }
+}
+
 /// The whole prompt of a brain that is no agent.
 #[must_use]
 pub fn build(

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::calls;
 use super::completion::{Completion, Failure, FailureKind, Lane, Said, Speaker, ToolCall, Turn};
 use super::gate::Budget;
-use super::journal::{Damaged, Entry};
+use super::journal::{Begun, Damaged, Entry};
 use super::limits::Limits;
 use super::reasoning;
 use super::told::{self, Came};
@@ -142,8 +142,10 @@ pub struct Run {
     lane: Lane,
     replies: Vec<Reply>,
     ids: HashSet<String>,
-    /// The calls of all replies so far.
+    /// The calls of all replies so far, those of earlier runs included.
     calls: u32,
+    /// What an earlier run, which this one does not go on from, had started.
+    unknown: Vec<String>,
     /// A blank reply has been asked for again.
     asked_again: bool,
 }
@@ -185,8 +187,18 @@ impl Run {
             replies: Vec::new(),
             ids: HashSet::new(),
             calls: 0,
+            unknown: Vec::new(),
             asked_again: false,
         }
+    }
+
+    /// A run that has done nothing yet, behind others that it does not go on from.
+    #[must_use]
+    pub fn behind(rules: Rules, begun: &Begun) -> Run {
+        let mut run = Run::new(rules);
+        run.calls = begun.calls;
+        run.unknown.clone_from(&begun.unknown);
+        run
     }
 
     /// A run that goes on behind what an earlier attempt wrote down, oldest first.
@@ -196,8 +208,9 @@ impl Run {
     /// had effects.
     pub fn resume(rules: Rules, entries: impl IntoIterator<Item = Entry>) -> Result<Run, Damaged> {
         let mut run = Run::new(rules);
-        for entry in entries {
+        for (at, entry) in entries.into_iter().enumerate() {
             match entry {
+                Entry::Begun(begun) if at == 0 => run = Run::behind(run.rules, &begun),
                 Entry::Reply { lane, text, calls } if run.pending().is_none() => {
                     run.ids.extend(calls.iter().map(|call| call.id.clone()));
                     run.add(lane, text, calls);
@@ -212,6 +225,16 @@ impl Run {
             }
         }
         Ok(run)
+    }
+
+    /// The tool of a call, by the call's number.
+    #[must_use]
+    pub fn tool(&self, n: u32) -> Option<&str> {
+        let mut calls = self.replies.iter().flat_map(|reply| {
+            let numbered = reply.calls.iter().zip(reply.first..);
+            numbered.map(|(call, number)| (number, call.name.as_str()))
+        });
+        calls.find(|(number, _)| *number == n).map(|(_, name)| name)
     }
 
     /// The entry to write down before a call that has effects is executed.
@@ -285,8 +308,20 @@ impl Run {
         self.replies.len() >= self.rules.max_iterations as usize
     }
 
+    /// What is told of an earlier run, as if this one had been asked about it.
+    fn interrupted(&self) -> Vec<Turn> {
+        if self.unknown.is_empty() {
+            return Vec::new();
+        }
+        let own = Said {
+            by: Speaker::Assistant,
+            text: told::INTERRUPTED.to_owned(),
+        };
+        vec![Turn::Said(own), told_model(told::started(&self.unknown))]
+    }
+
     fn ask(&self) -> Ask {
-        let mut turns: Vec<Turn> = Vec::new();
+        let mut turns = self.interrupted();
         for reply in &self.replies {
             turns.extend(reply.turns(self.lane));
         }

@@ -22,11 +22,20 @@ pub struct Schedule<K> {
     in_flight: usize,
     held_until: Option<UnixMs>,
     behind: bool,
-    /// Rows that ended while the store is being read; none while it is not.
-    ended_while_reading: Option<BTreeSet<Row>>,
+    /// What happens while the store is being read; none while it is not.
+    reading: Option<Reading>,
     /// Confirmed parts of rows that are not over yet.
     parts: HashMap<Row, u32>,
     capacity: usize,
+}
+
+/// What whoever reads the store may have been too early for.
+#[derive(Debug, Default)]
+struct Reading {
+    /// Rows that have ended since.
+    ended: BTreeSet<Row>,
+    /// Whether one had no room since.
+    left: bool,
 }
 
 /// What waits in one conversation, oldest first.
@@ -76,7 +85,7 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
             in_flight: 0,
             held_until: None,
             behind: false,
-            ended_while_reading: None,
+            reading: None,
             parts: HashMap::new(),
             capacity,
         }
@@ -89,6 +98,9 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         }
         if self.behind || self.room() == 0 {
             self.behind = true;
+            if let Some(reading) = &mut self.reading {
+                reading.left = true;
+            }
             return Pushed::LeftInStore;
         }
         self.insert(row, conversation, due);
@@ -99,23 +111,23 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
     /// [`Schedule::unread`]; says whether they may be: one reading at a time.
     #[must_use]
     pub fn read(&mut self) -> bool {
-        if self.ended_while_reading.is_some() {
+        if self.reading.is_some() {
             return false;
         }
-        self.ended_while_reading = Some(BTreeSet::new());
+        self.reading = Some(Reading::default());
         true
     }
 
     /// The store could not be read.
     pub fn unread(&mut self) {
-        self.ended_while_reading = None;
+        self.reading = None;
     }
 
     /// Adds the store's undelivered rows, lowest first, as far as there is room; those known
     /// already are passed over, and those that ended since [`Schedule::read`]: whoever read them
     /// may have been before their mark. `rest` says whether the store has more than these.
     pub fn load(&mut self, rows: impl IntoIterator<Item = (Row, K, UnixMs)>, rest: Rest) {
-        let ended = self.ended_while_reading.take().unwrap_or_default();
+        let Reading { ended, left } = self.reading.take().unwrap_or_default();
         let mut all = true;
         for (row, conversation, due) in rows {
             if self.owners.contains_key(&row) || ended.contains(&row) {
@@ -127,13 +139,20 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
             }
             self.insert(row, &conversation, due);
         }
-        self.behind = !(all && rest == Rest::None);
+        self.behind = left || !(all && rest == Rest::None);
     }
 
     /// Whether rows wait in the store for room here.
     #[must_use]
     pub fn behind(&self) -> bool {
         self.behind
+    }
+
+    /// Whether the store is to be read now: rows wait there, and there is room for many. Not for
+    /// each row that goes: one reading brings in half a schedule.
+    #[must_use]
+    pub fn wants_reading(&self) -> bool {
+        self.behind && self.reading.is_none() && self.room() >= self.capacity / 2
     }
 
     /// How many more rows fit.
@@ -189,8 +208,8 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
     /// follow. A row that is not in flight stays.
     pub fn done(&mut self, row: Row) {
         self.parts.remove(&row);
-        if let Some(ended) = &mut self.ended_while_reading {
-            ended.insert(row);
+        if let Some(reading) = &mut self.reading {
+            reading.ended.insert(row);
         }
         if self.land(row) {
             self.take_out(row);

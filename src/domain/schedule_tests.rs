@@ -199,3 +199,23 @@ fn what_ended_while_the_store_was_read_is_not_taken_up_again() {
     schedule.unread();
     assert!(schedule.read());
 }
+
+#[test]
+fn what_found_no_room_while_the_store_was_read_is_not_overtaken() {
+    let mut schedule = Schedule::new(1);
+    assert_eq!(schedule.push(1, &"a", UnixMs(0)), Pushed::Kept);
+    assert_eq!(schedule.push(2, &"a", UnixMs(0)), Pushed::LeftInStore);
+    assert_eq!(schedule.next(UnixMs(0)), Some(1));
+    schedule.done(1);
+    assert!(schedule.read());
+    // Stored behind the back of the reading, which brings row 2 and knows of no more.
+    assert_eq!(schedule.push(3, &"a", UnixMs(0)), Pushed::LeftInStore);
+    schedule.load([(2, "a", UnixMs(0))], Rest::None);
+    assert_eq!(schedule.next(UnixMs(0)), Some(2));
+    schedule.done(2);
+    assert!(schedule.wants_reading(), "row 3 is still to be read");
+    assert_eq!(schedule.push(4, &"a", UnixMs(0)), Pushed::LeftInStore);
+    assert!(schedule.read());
+    schedule.load([(3, "a", UnixMs(0)), (4, "a", UnixMs(0))], Rest::None);
+    assert_eq!(schedule.next(UnixMs(0)), Some(3));
+}

@@ -27,8 +27,21 @@ pub const UNREADABLE: &str =
     {\"tool\": NAME, \"arguments\": {...}}";
 /// What is told when the answer is due.
 pub const ANSWER_DUE: &str = "No more tools can be used. Answer now with what you know.";
+/// What the model seems to have said where an earlier run cannot be gone on from.
+pub const INTERRUPTED: &str = "I had begun to work on this and was interrupted.";
 /// Characters of a name that is told back.
 const NAME_MOST: usize = 64;
+
+/// What is told of calls of an earlier run whose effects had started.
+#[must_use]
+pub fn started(tools: &[String]) -> String {
+    let names: Vec<&str> = tools.iter().map(|name| prefix(name, NAME_MOST)).collect();
+    format!(
+        "the outcome is unknown of what you had begun: {}; it may have been executed, do not repeat it and \
+         tell the person so",
+        names.join(", ")
+    )
+}
 
 /// The words for a call, of at most `most` bytes and a marker behind what was cut.
 #[must_use]

@@ -70,8 +70,8 @@ pub enum Over {
         /// How many.
         waiting: u32,
     },
-    /// It had ended before: an earlier try was stored though its confirmation was lost, or the
-    /// message is gone.
+    /// It had ended before: an earlier try was stored though its confirmation was lost, its user has
+    /// stopped it, or the message is gone.
     Before,
     /// Its ending could not be stored for as long as the process went on.
     Held,

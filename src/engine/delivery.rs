@@ -278,9 +278,17 @@ impl Delivery {
     /// A row that is delivered meanwhile is not taken up again: its mark is either committed before
     /// the reading, or the row is remembered while the reading goes on.
     fn load(&self, line: &Line) -> Result<(), StoreError> {
-        if !lock(&line.state).schedule.read() {
-            return Ok(());
+        while lock(&line.state).schedule.read() {
+            self.read(line)?;
+            // Once more where rows were left in the store meanwhile, of which nobody else would hear.
+            if !lock(&line.state).schedule.wants_reading() {
+                break;
+            }
         }
+        Ok(())
+    }
+
+    fn read(&self, line: &Line) -> Result<(), StoreError> {
         let most = self.limits.delivery_scheduled;
         let read = self.store.write(|_| Ok(()));
         let read = read.and_then(|()| self.store.queued(&line.name, 0, most + 1));
@@ -321,9 +329,7 @@ impl Delivery {
                 None => state.schedule.done(row),
                 Some(at) => state.schedule.retry(row, at),
             }
-            // Not for each row that goes: one reading brings in half a schedule.
-            let half = self.limits.delivery_scheduled / 2;
-            let behind = state.schedule.behind() && state.schedule.room() >= half;
+            let behind = state.schedule.wants_reading();
             let more = state.stopping || state.schedule.next_due().is_some();
             let quiet = state.working == 0;
             drop(state);

@@ -159,6 +159,13 @@ impl Lanes {
         self.change(|lanes| lanes.queue(conversation, needs, now));
     }
 
+    /// The message for which a conversation waits may be gone: whoever is next waits anew, with a
+    /// time of its own.
+    pub fn renew(&self, conversation: &Conversation, needs: &Needs) {
+        let now = self.0.clock.now();
+        self.change(|lanes| lanes.renew(conversation, needs, now));
+    }
+
     /// Ends a run: gives its places back, and queues the conversation again when it has more to
     /// do (`after`, or a message that came meanwhile). The second call for a ticket does nothing.
     pub fn finish(&self, ticket: &Ticket, after: After, needs: &Needs) {

@@ -1,6 +1,8 @@
 //! Makes messages move: what is accepted is stored, run, answered and delivered. Knows plug-ins by
 //! their traits only.
 
+mod agent;
+mod commands;
 pub mod delivery;
 pub mod janitor;
 pub mod lanes;
@@ -15,6 +17,7 @@ use std::time::Instant;
 use crate::base::clock::{Clock, Deadline};
 use crate::base::sync::{lock, Stop};
 use crate::channel::port::{Acceptance, Answer, Intake, Refusal};
+use crate::domain::command::Command;
 use crate::domain::cursor::{Cursor, Reached};
 use crate::domain::excuse::Excuse;
 use crate::domain::ids::{ChannelName, MessageId};
@@ -24,6 +27,7 @@ use crate::domain::message::Inbound;
 use crate::store::{self, Accepted, Claim, Store, StoreError};
 use crate::watch::{metrics, Dropped, Fault, Watch};
 
+use commands::{House, InWork};
 use delivery::Delivery;
 use lanes::Lanes;
 use setup::{Current, Setup};
@@ -38,7 +42,7 @@ struct Parts {
     watch: Watch,
     clock: Arc<dyn Clock>,
     limits: Limits,
-    current: Current,
+    current: Arc<Current>,
     lanes: Lanes,
     delivery: Arc<Delivery>,
     /// Raised when nothing is taken in any more.
@@ -47,6 +51,8 @@ struct Parts {
     stop: Stop,
     /// Rows in work whose attempt has been given back already.
     forgiven: Mutex<BTreeSet<i64>>,
+    /// Rows in work, for those who stop them.
+    in_work: InWork,
 }
 
 impl Engine {
@@ -67,6 +73,8 @@ impl Engine {
             limits,
         ));
         let capacities: Vec<_> = setup.capacities().collect();
+        let current = Arc::new(Current::new(setup));
+        store.follow(Arc::new(House::new(current.clone())));
         let parts = Arc::new_cyclic(|weak: &std::sync::Weak<Parts>| {
             let weak = weak.clone();
             let lanes = Lanes::new(limits, clock.clone(), move |job| {
@@ -80,12 +88,13 @@ impl Engine {
                 watch,
                 clock,
                 limits: limits.clone(),
-                current: Current::new(setup),
+                current,
                 lanes,
                 delivery,
                 closing: Stop::new(),
                 stop: Stop::new(),
                 forgiven: Mutex::default(),
+                in_work: InWork::default(),
             }
         });
         Engine(parts)
@@ -95,6 +104,15 @@ impl Engine {
     #[must_use]
     pub fn setup(&self) -> Arc<Setup> {
         self.0.current.load()
+    }
+
+    /// Puts a setup in force whose channels are the same: grants made stricter act at once, all else
+    /// from the next run on.
+    pub fn swap(&self, setup: Setup) {
+        self.0
+            .lanes
+            .set_capacities(setup.capacities().collect::<Vec<_>>());
+        drop(self.0.current.swap(setup));
     }
 
     /// The delivery of all channels.
@@ -232,8 +250,16 @@ impl Engine {
         }
         let conversation = inbound.conversation.clone();
         let setup = parts.current.load();
+        let command = commands::command_of(&setup, &inbound);
+        if command == Some(Command::Stop) {
+            return self.stop_run(&setup, &inbound, cursor);
+        }
         let needs = setup.needs_of(&conversation);
-        let ticket = parts.lanes.begin(&conversation, &needs);
+        // A command needs no place, unless it leaves something to be said to the brain.
+        let ticket = match command.is_none_or(|command| command.leaves_words(&inbound.text)) {
+            true => parts.lanes.begin(&conversation, &needs),
+            false => None,
+        };
         let claim = if ticket.is_some() {
             Claim::IfIdle
         } else {
@@ -288,6 +314,14 @@ impl Engine {
                 parts.delivery.push(&outgoing);
                 parts.watch.received(channel, &message_id);
                 self.turns_stored(2);
+                Ok(Acceptance::New(message_id))
+            }
+            Ok(Accepted::Answered { message_id, said }) => {
+                for outgoing in &said {
+                    parts.delivery.push(outgoing);
+                }
+                parts.watch.received(channel, &message_id);
+                self.turns_stored(1 + said.len() as u64);
                 Ok(Acceptance::New(message_id))
             }
             Ok(Accepted::Duplicate { message_id }) => {

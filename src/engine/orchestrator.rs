@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use crate::base::clock::{Clock, Deadline};
 use crate::domain::brain::{Brain, Dispatch, PolicyKind};
-use crate::domain::completion::{Completion, Failure, FailureKind, Prompt};
+use crate::domain::completion::{Completion, Failure, FailureKind, Lane, Prompt};
 use crate::domain::excuse::{excuse_of, Excuse};
 use crate::domain::privacy;
 use crate::domain::reduce::{NoWinner, Reducer, Verdict};
 use crate::net::cancel::Cancel;
-use crate::provider::{retry, Provider};
+use crate::provider::retry::{self, Attempt};
+use crate::provider::Provider;
 
 /// The stack of a thread that asks one model: TLS and JSON of a bounded depth.
 const STACK_BYTES: usize = 512 * 1024;
@@ -272,11 +273,52 @@ fn listen(question: &Question<'_>, answers: &Answers, table: &mut Table) {
 }
 
 /// Asks one model with its retries. A panic is contained and is that model's failure.
-fn ask(
+///
+/// Blocks: until the question's deadline at most, or until its cancel is raised.
+pub(super) fn ask(
     question: &Question<'_>,
     model: usize,
     report: &(dyn Fn(&Report<'_>) + Sync),
 ) -> Result<Completion, Failure> {
+    contained(question, model, report, |provider, count| {
+        retry::ask(
+            provider,
+            &question.brain.models[model],
+            question.prompt,
+            question.deadline,
+            question.cancel,
+            question.clock,
+            count,
+        )
+    })
+}
+
+/// Finds out how one model is told of tools, as [`ask`] asks it.
+///
+/// Blocks: as [`ask`].
+pub(super) fn lane(
+    question: &Question<'_>,
+    model: usize,
+    report: &(dyn Fn(&Report<'_>) + Sync),
+) -> Result<Lane, Failure> {
+    contained(question, model, report, |provider, count| {
+        retry::lane(
+            provider,
+            &question.brain.models[model],
+            question.deadline,
+            question.cancel,
+            question.clock,
+            count,
+        )
+    })
+}
+
+fn contained<T>(
+    question: &Question<'_>,
+    model: usize,
+    report: &(dyn Fn(&Report<'_>) + Sync),
+    asking: impl FnOnce(&dyn Provider, &mut dyn FnMut(&Attempt<'_>)) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let Some(Some(provider)) = question.providers.get(model) else {
         return Err(Failure::new(
             FailureKind::Shield,
@@ -285,22 +327,14 @@ fn ask(
     };
     let began = question.clock.now();
     let asking = AssertUnwindSafe(|| {
-        retry::ask(
-            &**provider,
-            &question.brain.models[model],
-            question.prompt,
-            question.deadline,
-            question.cancel,
-            question.clock,
-            &mut |attempt| {
-                report(&Report {
-                    model,
-                    elapsed: attempt.elapsed,
-                    failure: attempt.failure,
-                    will_retry: attempt.will_retry,
-                });
-            },
-        )
+        asking(&**provider, &mut |attempt| {
+            report(&Report {
+                model,
+                elapsed: attempt.elapsed,
+                failure: attempt.failure,
+                will_retry: attempt.will_retry,
+            });
+        })
     });
     catch_unwind(asking).unwrap_or_else(|_| {
         let failure = Failure::new(FailureKind::Body, "asking it made Korvun's own code panic");

@@ -8,19 +8,22 @@ use std::time::{Duration, Instant};
 use crate::base::sync::lock;
 use crate::channel::port::Working;
 use crate::domain::brain::{Brain, Sensitivity};
-use crate::domain::completion::{Failure, FailureKind};
+use crate::domain::completion::{Failure, FailureKind, Past, Said};
 use crate::domain::excuse::Excuse;
 use crate::domain::lanes::Needs;
-use crate::domain::message::{Outcome, Role};
+use crate::domain::message::{Outcome, Outgoing, Role};
 use crate::domain::prompt;
 use crate::domain::work::{self, Attempt, Facts, First, Message, Over, Process, STORE_BACKOFF};
-use crate::store::{Audience, Finish, Finished, Reply, StoreError, TurnOutcome, Work};
+use crate::store::{
+    Audience, Claimed, Finish, Finished, Reply, State, StoreError, TurnOutcome, Work,
+};
 use crate::watch::board::ModelState;
 use crate::watch::{metrics, Fault, RunFinished};
 
+use super::agent::{Errand, Stopped};
 use super::lanes::{Job, Ticket};
 use super::orchestrator::{self, Decision, Report};
-use super::setup::{LiveBrain, Setup};
+use super::setup::{LiveAgent, LiveBrain, Setup};
 use super::Parts;
 
 /// How a run ends.
@@ -65,13 +68,15 @@ impl Parts {
         } = job;
         let conversation = &ticket.grant.conversation;
         let needs = setup.needs_of(conversation);
-        let work = match work.map_or_else(|| self.store.claim(conversation), |work| Ok(Some(work)))
-        {
-            Ok(Some(work)) => work,
-            Ok(None) => {
-                let (_, after) = work::last(Over::Nothing, Process::GoesOn);
-                return self.lanes.finish(&ticket, after, &needs);
-            }
+        let claimed = match work {
+            Some(work) => Ok(Claimed {
+                work: Some(work),
+                said: Vec::new(),
+            }),
+            None => self.store.claim(conversation),
+        };
+        let Claimed { work, said } = match claimed {
+            Ok(claimed) => claimed,
             Err(error) => {
                 log::error!(error = error.to_string().as_str(); "cannot claim a message from the store");
                 self.watch.fault(Fault::Store);
@@ -80,6 +85,12 @@ impl Parts {
                 return self.lanes.finish(&ticket, after, &needs);
             }
         };
+        self.acknowledged(&said);
+        let Some(work) = work else {
+            let (_, after) = work::last(Over::Nothing, Process::GoesOn);
+            return self.lanes.finish(&ticket, after, &needs);
+        };
+        let _at = self.in_work.enter(work.row, &ticket.cancel);
         let channel = setup.channels.get(&work.conversation.channel);
         let shown = channel.and_then(|channel| channel.working(&work.conversation));
         let run = Run {
@@ -118,9 +129,13 @@ impl Parts {
             self.log_excuse(work, live, &excuse);
             return self.excuse(run, Some(live), excuse);
         }
-        match self.prompt(live, work) {
-            Ok(prompt) => self.ask(run, live, &prompt),
-            Err(error) => {
+        match (self.dialogue(live, work), &live.agent) {
+            (Ok((history, present)), None) => {
+                let prompt = prompt::build(&live.brain, &work.conversation, history, present);
+                self.ask(run, live, &prompt);
+            }
+            (Ok(dialogue), Some(agent)) => self.ask_agent(setup, run, live, agent, dialogue),
+            (Err(error), _) => {
                 log::error!(error = error.to_string().as_str(); "cannot read a conversation's history");
                 self.failed(setup, run);
             }
@@ -142,12 +157,8 @@ impl Parts {
         }
     }
 
-    /// The prompt of a message: persona, what this brain may see of what was said, the message.
-    fn prompt(
-        &self,
-        live: &LiveBrain,
-        work: &Work,
-    ) -> Result<crate::domain::completion::Prompt, StoreError> {
+    /// What this brain may see of what was said before, and the message.
+    fn dialogue(&self, live: &LiveBrain, work: &Work) -> Result<(Vec<Past>, Said), StoreError> {
         let stored = if self.store.health().durable {
             self.store.history(
                 &work.conversation,
@@ -163,27 +174,20 @@ impl Parts {
             .iter()
             .filter(|turn| turn.role != Role::User || turn.outcome == Some(TurnOutcome::Ok));
         let history = dialogue
-            .filter_map(|turn| {
-                prompt::past(turn.id, turn.role, work.chat, &turn.sender_name, &turn.text)
+            .filter_map(|turn| match turn.role {
+                // Of Korvun's own words a model is shown those that bring back an earlier session.
+                Role::System => Some(prompt::recalled(turn.id, &turn.text)),
+                role => prompt::past(turn.id, role, work.chat, &turn.sender_name, &turn.text),
             })
             .collect();
         let present = prompt::said_by_person(work.chat, &work.sender_name, &work.text);
-        Ok(prompt::build(
-            &live.brain,
-            &work.conversation,
-            history,
-            present,
-        ))
+        Ok((history, present))
     }
 
-    fn ask(
-        &self,
-        run: &Run<'_>,
-        live: &Arc<LiveBrain>,
-        prompt: &crate::domain::completion::Prompt,
-    ) {
+    /// What is counted and told of each attempt at a model of the brain.
+    fn report<'a>(&'a self, live: &'a LiveBrain) -> impl Fn(&Report<'_>) + Sync + 'a {
         let brain = &live.brain;
-        let report = |report: &Report<'_>| {
+        move |report: &Report<'_>| {
             let model = &brain.models[report.model];
             let failure = report.failure.map(|failure| failure.kind);
             self.watch.attempt(
@@ -211,7 +215,17 @@ impl Parts {
                     .board
                     .set_model(&brain.name, report.model, ModelState::Ok),
             }
-        };
+        }
+    }
+
+    fn ask(
+        &self,
+        run: &Run<'_>,
+        live: &Arc<LiveBrain>,
+        prompt: &crate::domain::completion::Prompt,
+    ) {
+        let brain = &live.brain;
+        let report = self.report(live);
         let asked = self.clock.now();
         orchestrator::answer(
             &orchestrator::Question {
@@ -223,16 +237,48 @@ impl Parts {
                 clock: &*self.clock,
             },
             &report,
-            |decision| self.decided(run, live, decision, asked),
+            |decision| {
+                let asking = self.clock.now().saturating_duration_since(asked);
+                self.decided(run, live, decision, asking);
+            },
         );
     }
 
+    fn ask_agent(
+        &self,
+        setup: &Setup,
+        run: &Run<'_>,
+        live: &LiveBrain,
+        agent: &LiveAgent,
+        (history, present): (Vec<Past>, Said),
+    ) {
+        let went = self.perform_errand(&Errand {
+            work: run.work,
+            live,
+            agent,
+            deadline: run.ticket.grant.deadline,
+            cancel: &run.ticket.cancel,
+            history,
+            present,
+            report: &self.report(live),
+        });
+        match went {
+            Ok((decision, asking)) => self.decided(run, live, decision, asking),
+            Err(Stopped::Failed) => self.failed(setup, run),
+            // Its user, or the operator, has closed the message meanwhile.
+            Err(Stopped::Gone) => {
+                run.no_longer_shown();
+                self.over(run, Over::Before, Process::GoesOn);
+                self.say(run, &cancelled(Some(live)));
+            }
+        }
+    }
+
     /// Commits what the models came to. Called before stragglers are joined.
-    fn decided(&self, run: &Run<'_>, live: &LiveBrain, decision: Decision, asked: Instant) {
-        let asking = self.clock.now().saturating_duration_since(asked);
+    fn decided(&self, run: &Run<'_>, live: &LiveBrain, decision: Decision, asking: Duration) {
         let Some(won) = decision.won else {
             if run.ticket.cancel.raised() {
-                return self.cut(run);
+                return self.cut(run, live);
             }
             return self.end(
                 run,
@@ -326,10 +372,21 @@ impl Parts {
                 }
             }
         };
-        let (outgoing, over) = match finished {
-            Finished::Closed { outgoing, waiting } => (outgoing, Over::Stored { waiting }),
-            Finished::NotWorking { outgoing, .. } => (outgoing, Over::Before),
-            Finished::Gone => (None, Over::Before),
+        let (outgoing, said, over) = match finished {
+            Finished::Closed {
+                outgoing,
+                said,
+                waiting,
+            } => (outgoing, said, Over::Stored { waiting }),
+            Finished::NotWorking {
+                state: State::Cancelled,
+                ..
+            } => {
+                self.over(run, Over::Before, Process::GoesOn);
+                return self.say(run, &cancelled(ending.live));
+            }
+            Finished::NotWorking { outgoing, .. } => (outgoing, Vec::new(), Over::Before),
+            Finished::Gone => (None, Vec::new(), Over::Before),
         };
         if let Some(outgoing) = &outgoing {
             self.delivery.push(outgoing);
@@ -337,8 +394,22 @@ impl Parts {
                 self.watch.metrics.add(&metrics::TURNS_PERSISTED, &[], 1);
             }
         }
+        self.acknowledged(&said);
         self.over(run, over, Process::GoesOn);
         self.say(run, &ending);
+    }
+
+    /// Hands the acknowledgements of commands to delivery.
+    fn acknowledged(&self, said: &[Outgoing]) {
+        for outgoing in said {
+            self.delivery.push(outgoing);
+        }
+        if self.store.health().durable && !said.is_empty() {
+            let turns = said.len() as u64;
+            self.watch
+                .metrics
+                .add(&metrics::TURNS_PERSISTED, &[], turns);
+        }
     }
 
     fn say(&self, run: &Run<'_>, ending: &Ending<'_>) {
@@ -348,11 +419,10 @@ impl Parts {
             message_id: &run.work.message_id,
             channel: &run.work.conversation.channel,
             brain: &live.brain.name,
-            policy: live
-                .brain
-                .policy
-                .as_ref()
-                .map_or("", |policy| policy.kind.word()),
+            policy: match (&live.agent, &live.brain.policy) {
+                (None, Some(policy)) => policy.kind.word(),
+                (Some(_), _) | (None, None) => "",
+            },
             model: &ending.model,
             dropped: live
                 .providers
@@ -366,9 +436,14 @@ impl Parts {
         });
     }
 
-    /// A stop that was asked for has cut this run: its message and its attempt are given back.
-    fn cut(&self, run: &Run<'_>) {
+    /// The run was cut: by its user, and the message is closed already; or by a stop of the whole
+    /// process that was asked for, and message and attempt are given back.
+    fn cut(&self, run: &Run<'_>, live: &LiveBrain) {
         run.no_longer_shown();
+        if self.in_work.stopped(run.work.row) {
+            self.over(run, Over::Before, Process::GoesOn);
+            return self.say(run, &cancelled(Some(live)));
+        }
         let attempt = match lock(&self.forgiven).contains(&run.work.row) {
             true => Attempt::Forgiven,
             false => Attempt::Counted,
@@ -393,7 +468,7 @@ impl Parts {
     }
 
     /// Waits, unless a stop cuts it short.
-    fn rest(&self, wait: Duration) -> Process {
+    pub(super) fn rest(&self, wait: Duration) -> Process {
         match self.stop.wait(wait) {
             true => Process::Stops,
             false => Process::GoesOn,
@@ -423,7 +498,19 @@ impl Parts {
     }
 }
 
-/// For whom what a brain had is fit.
+/// The end of a run that its user has stopped.
+fn cancelled(live: Option<&LiveBrain>) -> Ending<'_> {
+    Ending {
+        outcome: Outcome::Cancelled,
+        word: Outcome::Cancelled.word(),
+        reply: None,
+        live,
+        model: String::new(),
+        left_out: 0,
+        asking: Duration::ZERO,
+    }
+}
+
 /// For whom the words said to a brain are fit.
 pub(super) fn audience_of(live: &LiveBrain) -> Audience {
     match live.brain.sensitivity {

@@ -1,17 +1,25 @@
 //! Everything a running message needs, as one immutable value that is swapped whole.
 
 use std::collections::BTreeMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use jiff::tz::TimeZone;
 
 use crate::base::sync::lock;
 use crate::channel::port::Channel;
 use crate::config::plan::Plan;
-use crate::domain::brain::Brain;
+use crate::domain::brain::{Brain, Memory};
+use crate::domain::catalogue::ToolDescriptor;
+use crate::domain::completion::ToolSpec;
+use crate::domain::gate::Cage;
 use crate::domain::ids::{BrainName, ChannelName, Conversation, Endpoint};
 use crate::domain::lanes::Needs;
 use crate::domain::privacy;
+use crate::domain::skill::Skill;
 use crate::provider::Provider;
+use crate::tool::port::Tool;
 
 /// One configuration, assembled: nothing in it is open yet.
 pub struct Setup {
@@ -21,6 +29,8 @@ pub struct Setup {
     pub brains: BTreeMap<BrainName, Arc<LiveBrain>>,
     /// Its channels.
     pub channels: BTreeMap<ChannelName, Arc<dyn Channel>>,
+    /// The local time zone, by which days begin.
+    pub zone: TimeZone,
 }
 
 /// A brain with its providers.
@@ -32,12 +42,75 @@ pub struct LiveBrain {
     pub providers: Vec<Option<Arc<dyn Provider>>>,
     /// What a run of it needs.
     pub needs: Needs,
+    /// Its tools and skills; present in an agent brain.
+    pub agent: Option<LiveAgent>,
+}
+
+/// What an agent brain works with.
+#[derive(Default)]
+pub struct LiveAgent {
+    /// Its listed tools, in the file's order.
+    pub tools: Vec<LiveTool>,
+    /// Its skills.
+    pub skills: Vec<Skill>,
+    /// What they add to the head of its prompts; the same bytes each time.
+    pub skills_section: String,
+}
+
+/// One listed tool of an agent brain.
+pub struct LiveTool {
+    /// What it is.
+    pub descriptor: &'static ToolDescriptor,
+    /// What a model is told of it.
+    pub spec: ToolSpec,
+    /// The tool in its cage; `None` where what it needs is not there.
+    pub tool: Option<Arc<dyn Tool>>,
+}
+
+impl LiveAgent {
+    /// The listed tool of that name.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&LiveTool> {
+        self.tools.iter().find(|tool| tool.name() == name)
+    }
+
+    /// The bounds of the brain's notes, where it lists the tool that makes them.
+    #[must_use]
+    pub fn memory(&self, brain: &Brain) -> Option<Memory> {
+        let notes = self.tools.iter().any(|tool| tool.descriptor.stores);
+        brain.agent.as_ref()?.memory.filter(|_| notes)
+    }
+}
+
+impl LiveTool {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.descriptor.name
+    }
+
+    /// Whether its cage is there now.
+    ///
+    /// Blocks: as [`Tool::ready`].
+    #[must_use]
+    pub fn cage(&self) -> Cage {
+        let ready = |tool: &Arc<dyn Tool>| catch_unwind(AssertUnwindSafe(|| tool.ready()));
+        match self.tool.as_ref().map(ready) {
+            Some(Ok(true)) => Cage::Ready,
+            // A fault of the look itself opens nothing.
+            Some(Ok(false) | Err(_)) | None => Cage::Missing,
+        }
+    }
 }
 
 impl LiveBrain {
-    /// Joins a brain and its providers.
+    /// Joins a brain, its providers and its tools.
     #[must_use]
-    pub fn new(brain: Brain, providers: Vec<Option<Arc<dyn Provider>>>) -> LiveBrain {
+    pub fn new(
+        brain: Brain,
+        providers: Vec<Option<Arc<dyn Provider>>>,
+        agent: Option<LiveAgent>,
+    ) -> LiveBrain {
         let mut endpoints: Vec<Endpoint> = privacy::eligible(&brain)
             .iter()
             .map(|&at| brain.models[at].endpoint.clone())
@@ -52,6 +125,7 @@ impl LiveBrain {
             brain,
             providers,
             needs,
+            agent,
         }
     }
 
@@ -132,5 +206,10 @@ impl Current {
     #[must_use]
     pub fn load(&self) -> Arc<Setup> {
         lock(&self.0).clone()
+    }
+
+    /// Puts `setup` in force, and gives back the one before.
+    pub fn swap(&self, setup: Setup) -> Arc<Setup> {
+        std::mem::replace(&mut *lock(&self.0), Arc::new(setup))
     }
 }

@@ -9,7 +9,7 @@ use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Deadline};
 use crate::base::random;
 use crate::domain::brain::Model;
-use crate::domain::completion::{Completion, Failure, FailureKind, Prompt};
+use crate::domain::completion::{Completion, Failure, FailureKind, Lane, Prompt};
 use crate::net::cancel::Cancel;
 
 /// Waits between tries where the provider names none.
@@ -83,12 +83,48 @@ pub fn ask(
     clock: &dyn Clock,
     report: &mut dyn FnMut(&Attempt<'_>),
 ) -> Result<Completion, Failure> {
+    let chat = |ends| provider.chat(prompt, ends, cancel);
+    attempts(model, deadline, cancel, clock, report, chat)
+}
+
+/// Finds out how the model is told of tools, as [`ask`] asks.
+///
+/// Blocks: as [`ask`].
+///
+/// # Errors
+/// As [`ask`].
+pub fn lane(
+    provider: &dyn Provider,
+    model: &Model,
+    deadline: Deadline,
+    cancel: &Cancel,
+    clock: &dyn Clock,
+    report: &mut dyn FnMut(&Attempt<'_>),
+) -> Result<Lane, Failure> {
+    let look = |ends| provider.lane(ends, cancel);
+    // Most often nobody is asked: only what went wrong was an attempt.
+    let report = &mut |attempt: &Attempt<'_>| {
+        if attempt.failure.is_some() {
+            report(attempt);
+        }
+    };
+    attempts(model, deadline, cancel, clock, report, look)
+}
+
+fn attempts<T>(
+    model: &Model,
+    deadline: Deadline,
+    cancel: &Cancel,
+    clock: &dyn Clock,
+    report: &mut dyn FnMut(&Attempt<'_>),
+    attempt: impl Fn(Deadline) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let mut tried = 0;
     loop {
         tried += 1;
         let began = clock.now();
         let attempt_ends = Deadline::after(began, model.request_timeout).nearer(deadline);
-        let result = provider.chat(prompt, attempt_ends, cancel);
+        let result = attempt(attempt_ends);
         let now = clock.now();
         let elapsed = now.saturating_duration_since(began);
         let failure = match result {

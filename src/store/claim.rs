@@ -1,60 +1,24 @@
 //! Beginning the work on a message, and giving it back. Runs on the store's thread; the attempt is
 //! counted before the work begins.
 
-use rusqlite::{params, Connection, OptionalExtension};
+use rusqlite::Connection;
 
+use super::customs::Given;
 use super::error::StoreError;
-use super::ids::inbox_id;
+use super::row::{self, Work};
 use super::state::State;
 use super::ticket::Lazy;
-use super::turns::Audience;
-use super::{Store, Tx};
-use crate::base::clock::UnixMs;
-use crate::domain::ids::{ChannelName, Conversation, MessageId};
-use crate::domain::message::{ChatKind, Language};
+use super::{customs, Store, Tx};
+use crate::domain::ids::{ChannelName, Conversation};
+use crate::domain::message::Outgoing;
 
-/// A message in work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Work {
-    /// The inbox row.
-    pub row: i64,
-    /// Its id.
-    pub message_id: MessageId,
-    /// Where it was said.
-    pub conversation: Conversation,
-    /// The user's turn.
-    pub turn: i64,
-    /// The session of its conversation.
-    pub session: i64,
-    /// Who said it, by the channel's id.
-    pub sender_id: String,
-    /// Who said it, by the name that people see.
-    pub sender_name: String,
-    /// What was said.
-    pub text: String,
-    /// The kind of thing beside or instead of text that cannot be read.
-    pub attachment: Option<String>,
-    /// The language of honest sentences.
-    pub language: Language,
-    /// The kind of chat.
-    pub chat: ChatKind,
-    /// What the channel needs to answer in place.
-    pub reply_to: Option<String>,
-    /// When it was accepted.
-    pub received_at: UnixMs,
-    /// The audience of the brain that it was said to, where there was one.
-    pub meant_for: Option<Audience>,
-    /// Which attempt this is, from 1; already committed.
-    pub attempt: u32,
-}
-
-fn chat_of_word(word: &str) -> ChatKind {
-    match word {
-        "direct" => ChatKind::Direct,
-        "program" => ChatKind::Program,
-        // The most careful reading of an unknown word.
-        _ => ChatKind::Group,
-    }
+/// What came of a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claimed {
+    /// The work, where there is any.
+    pub work: Option<Work>,
+    /// Acknowledgements of commands that stood before it, to be delivered.
+    pub said: Vec<Outgoing>,
 }
 
 /// Sets rows that were in work to waiting, as the opening of a store does: nobody works then. Says
@@ -71,49 +35,26 @@ pub fn recover(connection: &Connection) -> rusqlite::Result<u64> {
         .map(|rows| rows as u64)
 }
 
-/// The first unfinished message of a conversation.
-pub(super) const FIRST: &str =
-    "SELECT i.id, i.state, i.turn, t.session, i.sender_id, t.sender_name, t.text,
-            i.attachment, i.language, i.chat, i.reply_to, i.received_ms, i.attempts, t.private
-     FROM inbox i JOIN turns t ON t.id = i.turn
-     WHERE i.channel = ?1 AND i.conversation = ?2 AND i.state <= 1
-     ORDER BY i.id LIMIT 1";
-
-fn claim(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Option<Work>> {
-    let first = tx
-        .prepare_cached(FIRST)?
-        .query_row(
-            params![conversation.channel.as_str(), &*conversation.id],
-            |row| {
-                let id = row.get(0)?;
-                let work = Work {
-                    row: id,
-                    message_id: inbox_id(&tx.facts.epoch, id),
-                    conversation: conversation.clone(),
-                    turn: row.get(2)?,
-                    session: row.get(3)?,
-                    sender_id: row.get(4)?,
-                    sender_name: row.get(5)?,
-                    text: row.get(6)?,
-                    attachment: row.get(7)?,
-                    language: Language::of_tag(row.get_ref(8)?.as_str()?),
-                    chat: chat_of_word(row.get_ref(9)?.as_str()?),
-                    reply_to: row.get(10)?,
-                    received_at: UnixMs(row.get(11)?),
-                    meant_for: row.get::<_, Option<bool>>(13)?.map(Audience::of),
-                    attempt: row.get::<_, u32>(12)?.saturating_add(1),
-                };
-                Ok((State::of_number(row.get(1)?), work))
-            },
-        )
-        .optional()?;
+fn claim(
+    tx: &Tx<'_>,
+    customs: Given<'_>,
+    conversation: &Conversation,
+) -> rusqlite::Result<Claimed> {
+    let mut claimed = Claimed::default();
     // The lowest unfinished row is the one in work wherever there is one.
-    let Some((State::Waiting, work)) = first else {
-        return Ok(None);
-    };
-    tx.prepare_cached("UPDATE inbox SET state = 1, attempts = attempts + 1 WHERE id = ?1")?
-        .execute([work.row])?;
-    Ok(Some(work))
+    while let Some((State::Waiting, mut work)) = row::first(tx, conversation)? {
+        tx.enter(&mut work, tx.session(conversation)?.number)?;
+        if let Some(outgoing) = customs::judge(tx, customs, &mut work)? {
+            tx.count_inbox(-1);
+            claimed.said.push(outgoing);
+            continue;
+        }
+        tx.prepare_cached("UPDATE inbox SET state = 1, attempts = attempts + 1 WHERE id = ?1")?
+            .execute([work.row])?;
+        claimed.work = Some(work);
+        break;
+    }
+    Ok(claimed)
 }
 
 /// Sets a row in work back to waiting, its attempt given back.
@@ -130,19 +71,19 @@ pub(super) fn give_back_later(row: i64) -> Lazy {
 }
 
 impl Store {
-    /// Begins the work on the conversation's first waiting message, unless one is in work. The
-    /// attempt is committed before this comes back.
+    /// Begins the work on the conversation's first waiting message for a brain, unless one is in
+    /// work; commands before it are answered. The attempt is committed before this comes back.
     ///
     /// Blocks: as [`Store::write`].
     ///
     /// # Errors
     /// As [`Store::write`]. A claim whose caller has gone by the time it is committed is given
     /// back.
-    pub fn claim(&self, conversation: &Conversation) -> Result<Option<Work>, StoreError> {
-        let conversation = conversation.clone();
+    pub fn claim(&self, conversation: &Conversation) -> Result<Claimed, StoreError> {
+        let (conversation, customs) = (conversation.clone(), self.customs());
         self.write_or(
-            move |tx| claim(tx, &conversation),
-            |work| work.map(|work| give_back_later(work.row)),
+            move |tx| claim(tx, customs.as_deref(), &conversation),
+            |claimed| claimed.work.map(|work| give_back_later(work.row)),
         )
     }
 

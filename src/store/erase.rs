@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::error::StoreError;
 use super::sweep::{Batch, Table, BATCH};
-use super::{journal, notes, Store, Tx};
+use super::{journal, notes, sessions, Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::ids::Conversation;
 
@@ -59,6 +59,7 @@ fn drop_open(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<Ends>
         )?
         .execute(key)?;
     tx.count_outbox(-(queued as i64));
+    sessions::forget(tx, conversation)?;
     tx.prepare_cached(
         "SELECT (SELECT coalesce(max(id), 0) FROM turns),
                 (SELECT coalesce(max(id), 0) FROM inbox),
@@ -95,6 +96,7 @@ impl Store {
             }
         }
         while self.write(move |tx| notes::drop_old(tx, before))? > 0 {}
+        self.write(sessions::forget_old)?;
         self.wipe()?;
         Ok(gone)
     }

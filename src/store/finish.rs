@@ -3,13 +3,12 @@
 
 use rusqlite::OptionalExtension;
 
+use super::customs::{self, Given};
 use super::error::StoreError;
-use super::inbox;
-use super::journal;
 use super::outbox::{self, Address};
 use super::state::State;
 use super::turns::{self, Audience, NewTurn, TurnOutcome};
-use super::{sweep, Store, Tx};
+use super::{row, sweep, Store, Tx};
 use crate::domain::ids::{ChannelName, Conversation};
 use crate::domain::message::{Outcome, Outgoing, Role};
 
@@ -45,6 +44,8 @@ pub enum Finished {
     Closed {
         /// What is to be delivered.
         outgoing: Option<Outgoing>,
+        /// Acknowledgements of commands that stood behind it, to be delivered too.
+        said: Vec<Outgoing>,
         /// Unfinished messages of the conversation.
         waiting: u32,
     },
@@ -59,7 +60,7 @@ pub enum Finished {
     Gone,
 }
 
-fn finish(tx: &Tx<'_>, row: i64, end: &Finish) -> rusqlite::Result<Finished> {
+fn finish(tx: &Tx<'_>, customs: Given<'_>, row: i64, end: &Finish) -> rusqlite::Result<Finished> {
     let found = tx
         .prepare_cached(
             "SELECT i.channel, i.conversation, i.state, i.turn, t.session, i.reply_to, i.answer
@@ -110,13 +111,19 @@ fn finish(tx: &Tx<'_>, row: i64, end: &Finish) -> rusqlite::Result<Finished> {
         None => None,
     };
     let answer = outgoing.as_ref().map(|outgoing| outgoing.row);
-    inbox::close(tx, row, State::from(end.outcome), answer)?;
-    journal::end(tx, row)?;
+    row::close(tx, row, State::from(end.outcome), answer)?;
     tx.count_inbox(-1);
     sweep::trim(tx)?;
+    let mut waiting = row::waiting(tx, &conversation)?;
+    let mut said = Vec::new();
+    if waiting > 0 {
+        said = customs::settle(tx, customs, &conversation)?;
+        waiting = waiting.saturating_sub(u32::try_from(said.len()).unwrap_or(u32::MAX));
+    }
     Ok(Finished::Closed {
         outgoing,
-        waiting: inbox::waiting(tx, &conversation)?,
+        said,
+        waiting,
     })
 }
 
@@ -129,6 +136,7 @@ impl Store {
     /// As [`Store::write`]. After any error it may be asked again; a second answer is never
     /// stored.
     pub fn finish(&self, row: i64, end: Finish) -> Result<Finished, StoreError> {
-        self.write(move |tx| finish(tx, row, &end))
+        let customs = self.customs();
+        self.write(move |tx| finish(tx, customs.as_deref(), row, &end))
     }
 }

@@ -3,16 +3,18 @@
 
 use rusqlite::{params, Connection, OptionalExtension};
 
-use super::claim::{give_back_later, Work};
+use super::claim::give_back_later;
+use super::customs::{self, Given};
 use super::error::StoreError;
 use super::ids::inbox_id;
 use super::outbox::{self, Address};
+use super::row::{self, Work};
 use super::state::State;
 use super::turns::{self, Audience, NewTurn, TurnOutcome};
 use super::{cursor, sweep, Store, Tx};
 use crate::base::clock::UnixMs;
 use crate::domain::cursor::Cursor;
-use crate::domain::ids::{Conversation, MessageId};
+use crate::domain::ids::MessageId;
 use crate::domain::message::{ChatKind, Inbound, Outgoing, Role};
 
 /// Whether an accepted message may be begun in the same commit.
@@ -52,6 +54,13 @@ pub enum Accepted {
         /// The sentence.
         outgoing: Outgoing,
     },
+    /// A command: committed as answered, with its acknowledgement in the outbox.
+    Answered {
+        /// Its id.
+        message_id: MessageId,
+        /// The acknowledgement, and those of commands that waited behind what it stopped.
+        said: Vec<Outgoing>,
+    },
     /// Known already; nothing was stored.
     Duplicate {
         /// The id of the first.
@@ -76,24 +85,12 @@ pub(super) fn count_open(connection: &Connection) -> rusqlite::Result<i64> {
     })
 }
 
-/// Counts unfinished rows of a conversation. `state <= 1` stands as in the index `inbox_open`.
-pub(super) const WAITING: &str =
-    "SELECT count(*) FROM inbox WHERE channel = ?1 AND conversation = ?2 AND state <= 1";
-
 /// Finds a key.
 pub(super) const SAME_KEY: &str =
     "SELECT id, received_ms FROM inbox WHERE channel = ?1 AND dedup = ?2";
 
-/// Unfinished rows of one conversation.
-pub(super) fn waiting(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<u32> {
-    tx.prepare_cached(WAITING)?.query_row(
-        params![conversation.channel.as_str(), &*conversation.id],
-        |row| row.get(0),
-    )
-}
-
 /// The row that had this key within the window. An older one loses it.
-fn duplicate(tx: &Tx<'_>, inbound: &Inbound) -> rusqlite::Result<Option<i64>> {
+pub(super) fn duplicate(tx: &Tx<'_>, inbound: &Inbound) -> rusqlite::Result<Option<i64>> {
     let Some(key) = &inbound.dedup else {
         return Ok(None);
     };
@@ -116,6 +113,7 @@ fn duplicate(tx: &Tx<'_>, inbound: &Inbound) -> rusqlite::Result<Option<i64>> {
 
 fn accept(
     tx: &Tx<'_>,
+    customs: Given<'_>,
     inbound: Inbound,
     claim: Claim,
     meant_for: Option<Audience>,
@@ -132,27 +130,50 @@ fn accept(
     {
         return Ok(Accepted::Full);
     }
-    let before = waiting(tx, &inbound.conversation)?;
+    let before = row::waiting(tx, &inbound.conversation)?;
     // The first of them is in work, or about to be.
     if before > limits.waiting_per_conversation {
         return excuse(tx, &inbound, busy);
     }
-    let turn = user_turn(tx, &inbound, meant_for, None)?;
-    let claimed = claim == Claim::IfIdle && before == 0;
-    let state = if claimed {
-        State::Working
-    } else {
-        State::Waiting
-    };
-    let row = insert(tx, &inbound, turn, state)?;
+    let mut work = store(tx, inbound, meant_for)?;
+    let message_id = work.message_id.clone();
+    if before == 0 {
+        // Its turn has come at once.
+        if let Some(outgoing) = customs::judge(tx, customs, &mut work)? {
+            return Ok(Accepted::Answered {
+                message_id,
+                said: vec![outgoing],
+            });
+        }
+    }
     tx.count_inbox(1);
-    let message_id = inbox_id(&tx.facts.epoch, row);
-    let work = claimed.then(|| Work {
+    let claimed = claim == Claim::IfIdle && before == 0;
+    if claimed {
+        tx.prepare_cached("UPDATE inbox SET state = 1, attempts = 1 WHERE id = ?1")?
+            .execute([work.row])?;
+    }
+    Ok(Accepted::New {
+        message_id,
+        waiting: before + 1,
+        work: claimed.then_some(work),
+    })
+}
+
+/// Stores a message that waits.
+pub(super) fn store(
+    tx: &Tx<'_>,
+    inbound: Inbound,
+    meant_for: Option<Audience>,
+) -> rusqlite::Result<Work> {
+    let session = tx.session(&inbound.conversation)?.number;
+    let turn = user_turn(tx, &inbound, session, meant_for, None)?;
+    let row = insert(tx, &inbound, turn, State::Waiting)?;
+    Ok(Work {
         row,
-        message_id: message_id.clone(),
+        message_id: inbox_id(&tx.facts.epoch, row),
         conversation: inbound.conversation,
         turn,
-        session: 1,
+        session,
         sender_id: inbound.sender_id,
         sender_name: inbound.sender_name,
         text: inbound.text,
@@ -163,21 +184,18 @@ fn accept(
         received_at: tx.now,
         meant_for,
         attempt: 1,
-    });
-    Ok(Accepted::New {
-        message_id,
-        waiting: before + 1,
-        work,
+        led: false,
     })
 }
 
 fn excuse(tx: &Tx<'_>, inbound: &Inbound, busy: &Excuse) -> rusqlite::Result<Accepted> {
     // No brain ever has it: no model is shown it.
-    let turn = user_turn(tx, inbound, None, Some(TurnOutcome::Failed))?;
+    let session = tx.session(&inbound.conversation)?.number;
+    let turn = user_turn(tx, inbound, session, None, Some(TurnOutcome::Failed))?;
     let row = insert(tx, inbound, turn, State::Excused)?;
     let sentence = NewTurn {
         conversation: &inbound.conversation,
-        session: 1,
+        session,
         role: Role::System,
         sender_name: &busy.sender_name,
         text: &busy.text,
@@ -194,7 +212,7 @@ fn excuse(tx: &Tx<'_>, inbound: &Inbound, busy: &Excuse) -> rusqlite::Result<Acc
             turn: &sentence,
         },
     )?;
-    close(tx, row, State::Excused, Some(outgoing.row))?;
+    row::close(tx, row, State::Excused, Some(outgoing.row))?;
     sweep::trim(tx)?;
     Ok(Accepted::Busy {
         message_id: inbox_id(&tx.facts.epoch, row),
@@ -205,6 +223,7 @@ fn excuse(tx: &Tx<'_>, inbound: &Inbound, busy: &Excuse) -> rusqlite::Result<Acc
 fn user_turn(
     tx: &Tx<'_>,
     inbound: &Inbound,
+    session: i64,
     audience: Option<Audience>,
     outcome: Option<TurnOutcome>,
 ) -> rusqlite::Result<i64> {
@@ -212,7 +231,7 @@ fn user_turn(
         tx,
         &NewTurn {
             conversation: &inbound.conversation,
-            session: 1,
+            session,
             role: Role::User,
             sender_name: &inbound.sender_name,
             text: &inbound.text,
@@ -244,17 +263,6 @@ fn insert(tx: &Tx<'_>, inbound: &Inbound, turn: i64, state: State) -> rusqlite::
         i64::from(state == State::Working),
         state as i64,
     ])
-}
-
-pub(super) fn close(
-    tx: &Tx<'_>,
-    row: i64,
-    state: State,
-    answer: Option<i64>,
-) -> rusqlite::Result<()> {
-    tx.prepare_cached("UPDATE inbox SET state = ?2, answer = ?3, finished_ms = ?4 WHERE id = ?1")?
-        .execute(params![row, state as i64, answer, tx.now.0])
-        .map(drop)
 }
 
 impl Store {
@@ -293,10 +301,11 @@ impl Store {
         busy: &Excuse,
     ) -> Result<Accepted, StoreError> {
         let (inbound, cursor, busy) = (inbound.clone(), cursor.cloned(), busy.clone());
+        let customs = self.customs();
         self.write_or(
             move |tx| {
                 let channel = inbound.conversation.channel.clone();
-                let accepted = accept(tx, inbound, claim, meant_for, &busy)?;
+                let accepted = accept(tx, customs.as_deref(), inbound, claim, meant_for, &busy)?;
                 if let (Some(at), false) = (&cursor, accepted == Accepted::Full) {
                     cursor::set(tx, &channel, at)?;
                 }

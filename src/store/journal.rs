@@ -144,11 +144,22 @@ fn record(tx: &Tx<'_>, row: i64, record: &CallRecord) -> rusqlite::Result<()> {
     .map(drop)
 }
 
+fn begun(tx: &Tx<'_>, row: i64, call: u32) -> rusqlite::Result<bool> {
+    tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM audit WHERE inbox = ?1 AND call = ?2)")?
+        .query_row(params![row, call], |columns| columns.get(0))
+}
+
 fn add(tx: &Tx<'_>, row: i64, steps: &[Step]) -> rusqlite::Result<bool> {
     let working: bool = tx
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM inbox WHERE id = ?1 AND state = 1)")?
         .query_row([row], |columns| columns.get(0))?;
     if !working {
+        // A call that had begun before is still closed: it did what it did.
+        for call in steps.iter().filter_map(|step| step.audit.as_ref()) {
+            if call.end.is_some() && begun(tx, row, call.call)? {
+                record(tx, row, call)?;
+            }
+        }
         return Ok(false);
     }
     for step in steps {
@@ -168,8 +179,8 @@ fn add(tx: &Tx<'_>, row: i64, steps: &[Step]) -> rusqlite::Result<bool> {
 
 impl Store {
     /// Adds steps to the journal of a message in work, and their calls to the audit, in one
-    /// commit. Says whether the message was still in work: what it says of one that was taken
-    /// away, deleted or ended is stored nowhere, and its run has to give up.
+    /// commit. Says whether the message was still in work: of one that was taken away, deleted or
+    /// ended nothing is stored but the end of a call that had begun, and its run has to give up.
     ///
     /// Blocks: as [`Store::write`].
     ///

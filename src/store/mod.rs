@@ -7,6 +7,7 @@
 
 mod claim;
 mod cursor;
+mod customs;
 mod erase;
 mod error;
 mod files;
@@ -21,9 +22,12 @@ mod outbox;
 mod query_plans;
 mod queue;
 mod readers;
+mod row;
 mod schema;
 mod scrub;
+mod sessions;
 mod state;
+mod stop;
 mod sweep;
 mod ticket;
 mod turns;
@@ -32,13 +36,14 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use rusqlite::Connection;
 
-pub use claim::{recover, Work};
+pub use claim::{recover, Claimed};
+pub use customs::{Ack, Customs};
 pub use error::StoreError;
 pub use files::Lock;
 pub use finish::{Finish, Finished, Reply};
@@ -47,11 +52,14 @@ pub use journal::{AuditedCall, CallEnd, CallRecord, Rehearsed, Step};
 pub use lookup::{Answer, MessageState};
 pub use notes::{Listed, Notebook, Noted};
 pub use outbox::{Delivery, Queued};
+pub use row::Work;
 pub use schema::inspect;
+pub use sessions::Session;
 pub use state::State;
+pub use stop::{Acks, Stopped};
 pub use sweep::Swept;
 pub use turns::{Audience, Turn, TurnOutcome};
-pub use tx::Tx;
+pub use tx::{Tx, TxResult};
 
 use crate::base::clock::{Clock, UnixMs};
 use crate::base::random;
@@ -113,6 +121,7 @@ pub struct Store {
     recovered: u64,
     swept: Mutex<sweep::Cursor>,
     held: Mutex<Option<Lock>>,
+    customs: OnceLock<Arc<dyn Customs>>,
 }
 
 impl std::fmt::Debug for Store {
@@ -194,6 +203,7 @@ impl Store {
             recovered,
             swept: Mutex::default(),
             held: Mutex::new(held),
+            customs: OnceLock::new(),
         })
     }
 

@@ -13,18 +13,6 @@ use crate::domain::brain::{Memory, MemoryScope};
 use crate::domain::ids::{BrainName, Conversation};
 use crate::domain::notes::{reach, Reach};
 
-/// The migration that adds the table.
-pub(super) const TABLE: &str = "CREATE TABLE notes(
-       id INTEGER PRIMARY KEY AUTOINCREMENT,
-       brain TEXT NOT NULL,
-       channel TEXT NOT NULL,
-       conversation TEXT NOT NULL,
-       private INTEGER NOT NULL,
-       call TEXT NOT NULL UNIQUE,
-       text TEXT NOT NULL,
-       at_ms INTEGER NOT NULL);
-     CREATE INDEX notes_brain ON notes(brain, channel, conversation);";
-
 /// Whose notes are meant, and who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notebook {

@@ -1,7 +1,7 @@
 //! Tests that no statement on a message's way grows with the history.
 
 use super::schema::open_memory;
-use super::{claim, inbox, outbox, turns};
+use super::{inbox, outbox, row, sessions, turns};
 
 /// Whatever the size of the history, a message's way touches few rows.
 #[test]
@@ -9,11 +9,15 @@ fn no_statement_on_a_messages_way_looks_through_a_table() {
     let connection = open_memory().unwrap();
     for (sql, index) in [
         (inbox::SAME_KEY, "inbox_dedup"),
-        (inbox::WAITING, "inbox_open"),
-        (claim::FIRST, "inbox_open"),
+        (row::WAITING, "inbox_open"),
+        (row::FIRST, "inbox_open"),
         (outbox::OUTGOING, "PRIMARY KEY"),
         (outbox::QUEUED, "outbox_queued"),
         (turns::HISTORY, "turns_order"),
+        (turns::DIALOGUE, "turns_order"),
+        (sessions::ACTIVE, "PRIMARY KEY"),
+        (sessions::FIRST_SAID, "turns_order"),
+        (sessions::LAST_SAID, "turns_order"),
     ] {
         let mut explained = connection
             .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))

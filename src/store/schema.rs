@@ -10,7 +10,6 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::error::StoreError;
 use super::files::beside;
-use super::notes;
 use crate::base::random;
 
 /// Marks a file as Korvun's ("Krvn"; field `application_id` of the file's header,
@@ -21,7 +20,7 @@ const APPLICATION_ID: i64 = 0x4b72_766e;
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
 /// Prepared statements kept for each connection: all that lie on a message's way.
-const STATEMENTS_KEPT: usize = 48;
+const STATEMENTS_KEPT: usize = 64;
 
 /// Page cache of the writer in KiB: one commit touches some ten pages of 4 KiB.
 const WRITER_CACHE_KIB: i64 = 512;
@@ -125,8 +124,28 @@ const MIGRATIONS: &[&str] = &[
        latency_ms INTEGER NOT NULL);
      CREATE UNIQUE INDEX audit_call ON audit(inbox, call);
      CREATE INDEX audit_brain ON audit(brain, id);",
-    // The notes of brains.
-    notes::TABLE,
+    // 4: the notes of brains, each stored once for each call that makes one.
+    "CREATE TABLE notes(
+       id INTEGER PRIMARY KEY AUTOINCREMENT,
+       brain TEXT NOT NULL,
+       channel TEXT NOT NULL,
+       conversation TEXT NOT NULL,
+       private INTEGER NOT NULL,
+       call TEXT NOT NULL UNIQUE,
+       text TEXT NOT NULL,
+       at_ms INTEGER NOT NULL);
+     CREATE INDEX notes_brain ON notes(brain, channel, conversation);",
+    // 5: sessions, each with the first turn that belongs to it; the first of a conversation has no
+    // row. `lead` is how many bytes at the beginning of a text were a command that is done;
+    // `recalled` marks Korvun's own turn that brings back an earlier session.
+    "CREATE TABLE sessions(
+       channel TEXT NOT NULL,
+       conversation TEXT NOT NULL,
+       session INTEGER NOT NULL,
+       first_turn INTEGER NOT NULL,
+       PRIMARY KEY(channel, conversation, session)) WITHOUT ROWID;
+     ALTER TABLE turns ADD COLUMN lead INTEGER NOT NULL DEFAULT 0;
+     ALTER TABLE turns ADD COLUMN recalled INTEGER NOT NULL DEFAULT 0;",
 ];
 
 /// The newest schema that this build knows.

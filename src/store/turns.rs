@@ -3,8 +3,6 @@
 
 use rusqlite::{params, Connection, Row};
 
-use super::error::StoreError;
-use super::Store;
 use super::Tx;
 use crate::base::clock::UnixMs;
 use crate::domain::ids::Conversation;
@@ -163,6 +161,12 @@ pub(super) fn role(word: &str) -> Role {
         .unwrap_or(Role::System)
 }
 
+/// A stored text without the command at its beginning.
+pub(super) fn without_lead(text: &str, lead: i64) -> String {
+    let lead = usize::try_from(lead).unwrap_or(0);
+    text.get(lead..).unwrap_or(text).to_owned()
+}
+
 fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
     Ok(Turn {
         id: row.get(0)?,
@@ -170,7 +174,7 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
         session: row.get(2)?,
         role: role(row.get_ref(3)?.as_str()?),
         sender_name: row.get(4)?,
-        text: row.get(5)?,
+        text: without_lead(row.get_ref(5)?.as_str()?, row.get(8)?),
         at: UnixMs(row.get(6)?),
         outcome: row
             .get_ref(7)?
@@ -179,38 +183,65 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
     })
 }
 
-/// What a model may be shown of a conversation. A user's turn counts when a brain answered it or
-/// the operator has it; commands, failures and what is still open do not, nor do Korvun's own
-/// sentences. The expression of the order is that of the index `turns_order`.
-pub(super) const HISTORY: &str =
-    "SELECT t.id, t.after, t.session, t.role, t.sender_name, t.text, t.at_ms, t.outcome
-    FROM turns t
-    WHERE t.channel = ?1 AND t.conversation = ?2 AND coalesce(t.after, t.id) < ?3
-      AND (?4 OR t.private = 0)
-      AND (t.role IN ('assistant', 'operator')
+/// Dialogue. A user's turn counts when a brain answered it or the operator has it; commands,
+/// failures and what is still open do not, nor do Korvun's own sentences.
+macro_rules! dialogue {
+    () => {
+        "t.role IN ('assistant', 'operator')
         OR (t.role = 'user' AND t.outcome IS NULL
             AND t.id NOT IN (SELECT i.turn FROM inbox i
                 WHERE i.channel = ?1 AND i.conversation = ?2 AND i.state <= 1))
         OR (t.role = 'user' AND t.outcome = 'ok' AND EXISTS (SELECT 1 FROM turns a
                 WHERE a.channel = ?1 AND a.conversation = ?2
-                  AND coalesce(a.after, a.id) = +t.id AND a.role = 'assistant')))
-    ORDER BY coalesce(t.after, t.id) DESC, t.id DESC LIMIT ?5";
+                  AND coalesce(a.after, a.id) = +t.id AND a.role = 'assistant'))"
+    };
+}
 
-fn history(
+/// A stretch of a conversation's turns, the newest first. The expression of the order is that of
+/// the index `turns_order`.
+macro_rules! stretch {
+    ($which:expr) => {
+        concat!(
+            "SELECT t.id, t.after, t.session, t.role, t.sender_name, t.text, t.at_ms, t.outcome,
+                    t.lead
+             FROM turns t
+             WHERE t.channel = ?1 AND t.conversation = ?2
+               AND coalesce(t.after, t.id) >= ?6 AND coalesce(t.after, t.id) < ?3
+               AND (?4 OR t.private = 0) AND (",
+            $which,
+            ") ORDER BY coalesce(t.after, t.id) DESC, t.id DESC LIMIT ?5"
+        )
+    };
+}
+
+/// Dialogue alone.
+pub(super) const DIALOGUE: &str = stretch!(dialogue!());
+
+/// What a model may be shown: dialogue, and what was brought back of an earlier session.
+pub(super) const HISTORY: &str = stretch!(concat!(
+    dialogue!(),
+    " OR (t.role = 'system' AND t.recalled)"
+));
+
+/// Turns of a stretch, the oldest first; `span` is the first turn that belongs to it and the first
+/// behind it.
+fn read(
     connection: &Connection,
+    sql: &str,
     conversation: &Conversation,
-    before: i64,
+    (from, before): (i64, i64),
     limit: u32,
     audience: Audience,
 ) -> rusqlite::Result<Vec<Turn>> {
-    let mut statement = connection.prepare_cached(HISTORY)?;
+    let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(
         params![
             conversation.channel.as_str(),
             &*conversation.id,
             before,
             private(audience),
-            limit
+            limit,
+            from
         ],
         turn,
     )?;
@@ -219,23 +250,45 @@ fn history(
     Ok(turns)
 }
 
-impl Store {
-    /// The last `limit` messages of a conversation that a model may see, oldest first, each
-    /// answer behind its question, all before the turn `before`. A public audience is shown
-    /// nothing that came to or from a private brain.
-    ///
-    /// Blocks: as [`Store::read`].
-    ///
-    /// # Errors
-    /// As [`Store::read`].
-    pub fn history(
-        &self,
-        conversation: &Conversation,
-        before: i64,
-        limit: u32,
-        audience: Audience,
-    ) -> Result<Vec<Turn>, StoreError> {
-        let conversation = conversation.clone();
-        self.read(move |connection| history(connection, &conversation, before, limit, audience))
-    }
+/// The last of a stretch that a model may be shown.
+pub(super) fn history(
+    connection: &Connection,
+    conversation: &Conversation,
+    span: (i64, i64),
+    limit: u32,
+    audience: Audience,
+) -> rusqlite::Result<Vec<Turn>> {
+    read(connection, HISTORY, conversation, span, limit, audience)
+}
+
+/// The last dialogue of a stretch.
+pub(super) fn dialogue(
+    connection: &Connection,
+    conversation: &Conversation,
+    span: (i64, i64),
+    limit: u32,
+    audience: Audience,
+) -> rusqlite::Result<Vec<Turn>> {
+    read(connection, DIALOGUE, conversation, span, limit, audience)
+}
+
+/// Notes that a turn of Korvun's own brings back an earlier session: the model is shown it, in
+/// place of an earlier one of that kind behind the turn `first`.
+pub(super) fn bring_back(
+    tx: &Tx<'_>,
+    conversation: &Conversation,
+    first: i64,
+    turn: i64,
+) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "UPDATE turns SET recalled = (id = ?4) WHERE channel = ?1 AND conversation = ?2
+           AND coalesce(after, id) >= ?3 AND role = 'system' AND (recalled OR id = ?4)",
+    )?
+    .execute(params![
+        conversation.channel.as_str(),
+        &*conversation.id,
+        first,
+        turn
+    ])
+    .map(drop)
 }

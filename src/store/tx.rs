@@ -12,6 +12,10 @@ use super::error::StoreError;
 use crate::base::clock::{Clock, UnixMs};
 use crate::domain::limits::Limits;
 
+/// What a step of a transaction comes to: its error is the database's, and takes the whole
+/// transaction back.
+pub type TxResult<T> = rusqlite::Result<T>;
+
 /// Device and number of a file; none where it is not there.
 pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

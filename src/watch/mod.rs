@@ -132,7 +132,7 @@ pub struct RunFinished<'a> {
     pub outcome: &'static str,
     /// From the start of the run to its end.
     pub latency: Duration,
-    /// Of that, the time in which no model was being asked.
+    /// Of that, the time in which no model was being asked and no tool was at work.
     pub overhead: Duration,
 }
 

@@ -14,6 +14,8 @@ use korvun::store::{
     self, Accepted, Audience, Claim, Excuse, Finish, Finished, Place, Queued, Store, Work,
 };
 
+use tempfile::TempDir;
+
 use super::clock::VirtualClock;
 
 /// A write that nobody waits for.
@@ -42,8 +44,20 @@ pub enum Mood {
     Hangs,
 }
 
+/// Where a world has its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    Memory,
+    File,
+}
+
 pub struct Books {
-    pub store: Arc<Store>,
+    pub store: Store,
+    place: Place,
+    limits: Limits,
+    clock: Arc<VirtualClock>,
+    /// Goes with the world.
+    _folder: Option<TempDir>,
     marks: Vec<Mark>,
     /// Set before each write by whoever rolls the dice.
     pub mood: Mood,
@@ -54,10 +68,23 @@ pub struct Books {
 }
 
 impl Books {
-    pub fn open(limits: &Limits, clock: Arc<VirtualClock>) -> Books {
-        let store = Store::open(&Place::Memory, limits, clock).expect("a store in memory");
+    pub fn open(on: On, limits: &Limits, clock: Arc<VirtualClock>) -> Books {
+        let folder = (on == On::File).then(|| {
+            // In memory too, where the machine has such a folder: here only the process dies.
+            tempfile::tempdir_in("/dev/shm")
+                .or_else(|_| tempfile::tempdir())
+                .expect("a folder")
+        });
+        let file = folder
+            .as_ref()
+            .map(|folder| folder.path().join("korvun.db"));
+        let place = file.map_or(Place::Memory, Place::File);
         Books {
-            store: Arc::new(store),
+            store: Store::open(&place, limits, clock.clone()).expect("a store"),
+            place,
+            limits: limits.clone(),
+            clock,
+            _folder: folder,
             marks: Vec::new(),
             mood: Mood::Fine,
             durable: BTreeSet::new(),
@@ -70,9 +97,16 @@ impl Books {
         self.marks.clear();
     }
 
-    /// What opening the store does with what the last process left.
+    /// A new process opens the store. One in memory would be gone with its process: it stays, and
+    /// what opening does with rows that the last process left is done to it.
     pub fn recover(&mut self) {
         self.changed = true;
+        if let Place::File(_) = self.place {
+            self.store.close();
+            let store = Store::open(&self.place, &self.limits, self.clock.clone());
+            self.store = store.expect("a store that opens again");
+            return;
+        }
         let recovered = self.store.write(|tx| store::recover(tx));
         recovered.expect("a store in memory can write");
     }
@@ -160,7 +194,8 @@ impl Books {
     }
 
     pub fn claim(&mut self, conversation: &Conversation) -> Result<Option<Work>, Trouble> {
-        let work = self.urgent(|store| store.claim(conversation).expect("can write"))?;
+        let claimed = self.urgent(|store| store.claim(conversation).expect("can write"))?;
+        let work = claimed.work;
         self.told().inspect_err(|_| {
             if let Some(work) = &work {
                 self.marks.push(Mark::GiveBack(work.row));

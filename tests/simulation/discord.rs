@@ -353,7 +353,11 @@ impl World {
         else {
             return;
         };
-        let (life, of) = (line.life, line.session.clone());
+        let of = line.session.clone();
+        // What a process that is gone had said last is not waited for: its connection went with it.
+        if line.life != self.lives {
+            return;
+        }
         match say {
             Say::Heartbeat(seq) => {
                 if let (Some(session), Some(seq)) = (&of, seq) {
@@ -361,13 +365,13 @@ impl World {
                 }
                 self.tell(number, &json!({ "op": 11 }));
             }
-            Say::Identify => self.identify(number, life),
+            Say::Identify => self.identify(number),
             Say::Resume { session, seq } => self.resume(number, &session, seq),
         }
         self.trouble(number);
     }
 
-    fn identify(&mut self, number: u64, life: u64) {
+    fn identify(&mut self, number: u64) {
         self.discord.budget(self.now);
         if self.discord.left == 0 {
             return self.fail("a session is begun beyond Discord's budget");
@@ -387,7 +391,6 @@ impl World {
         if let Some(line) = self.discord.lines.get_mut(&number) {
             line.session = Some(id.clone());
         }
-        let _ = life;
         let data = json!({
             "session_id": id,
             "resume_gateway_url": "wss://resume.test",
@@ -495,6 +498,10 @@ impl World {
                 return self.confirm(Platform::Discord, parcel, sent);
             }
         }
+        // Whoever has blocked the bot does not unblock it for a second try.
+        if self.oracle.refused.contains(&parcel.row) {
+            return self.confirm(Platform::Discord, parcel, Sent::Forbidden);
+        }
         if self.dice.permille(self.weather.refused) {
             let sent = match self.dice.between(0, 19) {
                 0 => {
@@ -524,10 +531,7 @@ impl World {
         if !known {
             self.discord.nonces.insert(what, self.now);
             let durable = self.known_as_sent(parcel);
-            let id = parcel.conversation.id.to_string();
-            let verdict = self
-                .oracle
-                .hears(Platform::Discord, &id, what, parcel.life, durable);
+            let verdict = self.oracle.hears(Platform::Discord, parcel, durable);
             self.judge(verdict);
         }
         self.confirm(Platform::Discord, parcel, Sent::Yes);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use korvun::store::Store;
 
 use super::plan::Platform;
+use super::sending::{Parcel, Rank};
 
 /// A row of the inbox as it was last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,15 +210,14 @@ impl Oracle {
     pub fn hears(
         &mut self,
         platform: Platform,
-        conversation: &str,
-        (row, part): (i64, u32),
-        life: u64,
+        parcel: &Parcel,
         durable: bool,
     ) -> Result<(), String> {
-        let what = format!(
-            "part {part} of answer {row} in {}::{conversation}",
-            platform.name()
-        );
+        let Parcel {
+            life, row, part, ..
+        } = *parcel;
+        let conversation = &parcel.conversation;
+        let what = format!("part {part} of answer {row} in {conversation}");
         if let Some(before) = self.arrived.get_mut(&(row, part)) {
             // What a process that is gone had sent may still be on its way.
             let late = life < before.life;
@@ -241,10 +241,11 @@ impl Oracle {
             lost: false,
         };
         self.arrived.insert((row, part), first);
-        let heard = self
-            .heard
-            .entry((platform, conversation.to_owned()))
-            .or_default();
+        if parcel.rank == Rank::AtOnce {
+            return Ok(());
+        }
+        let conversation = (platform, conversation.id.to_string());
+        let heard = self.heard.entry(conversation).or_default();
         if *heard >= (row, part) {
             return Err(format!(
                 "{what} comes after part {} of answer {}",

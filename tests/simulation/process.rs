@@ -245,7 +245,9 @@ impl World {
                 self.send(outgoing);
                 Ok(())
             }
-            Ok(Accepted::New { .. } | Accepted::Duplicate { .. }) => Ok(()),
+            Ok(Accepted::New { .. } | Accepted::Duplicate { .. } | Accepted::Answered { .. }) => {
+                Ok(())
+            }
             Ok(Accepted::Full) => Err(Refusal::Full),
             Err(_) => Err(Refusal::Store),
         }
@@ -454,7 +456,9 @@ impl World {
         let row = work.row;
         self.mood();
         let (outgoing, over) = match self.books.finish(row, ending) {
-            Ok(Finished::Closed { outgoing, waiting }) => (outgoing, Over::Stored { waiting }),
+            Ok(Finished::Closed {
+                outgoing, waiting, ..
+            }) => (outgoing, Over::Stored { waiting }),
             Ok(Finished::NotWorking { outgoing, .. }) => (outgoing, Over::Before),
             Ok(Finished::Gone) => (None, Over::Before),
             Err(_) => {
@@ -470,7 +474,9 @@ impl World {
         if let Some(outgoing) = outgoing {
             self.send(outgoing);
         }
-        self.over(number, over, Process::GoesOn);
+        // Between the commit and the lane's end another message may come.
+        let wait = self.dice.ms(0, 1);
+        self.rest(number, wait, over);
     }
 
     /// The run waits before it is over, unless a stop cuts it short.

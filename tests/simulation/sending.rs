@@ -39,6 +39,15 @@ pub struct Parcel {
     pub conversation: Conversation,
     pub row: i64,
     pub part: u32,
+    pub rank: Rank,
+}
+
+/// Whether an answer has its place behind those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    InOrder,
+    /// The busy sentence goes out at once; where the store hangs, it is found later.
+    AtOnce,
 }
 
 /// One channel's deliveries in the memory of a process.
@@ -49,6 +58,8 @@ pub struct Line {
     armed: Option<Duration>,
     began: (UnixMs, Duration),
     stopping: bool,
+    /// Whether the outbox is being read.
+    reading: bool,
     limits: Known,
 }
 
@@ -90,6 +101,7 @@ impl World {
             armed: None,
             began: (self.clock.unix(), self.now),
             stopping: false,
+            reading: false,
             limits: match platform {
                 Platform::Telegram => Known::Telegram(Flood::new(limits.chats_known)),
                 Platform::Discord => {
@@ -115,6 +127,7 @@ impl World {
             return;
         }
         let (rows, more) = self.read_outbox(platform);
+        self.line(platform).reading = true;
         let wait = self.dice.ms(0, 30);
         self.later(wait, Inside::Loaded(platform, rows, more));
     }
@@ -138,6 +151,7 @@ impl World {
         let (unix, now) = (self.clock.unix(), self.now);
         let limits = self.plan.limits.clone();
         let line = self.line(platform);
+        line.reading = false;
         let time = line.time(now);
         let rows = rows.into_iter().map(|(row, conversation, next_at)| {
             let due = due_of_stored(next_at, unix, &limits);
@@ -149,6 +163,9 @@ impl World {
         });
         line.schedule
             .load(rows, if more { Rest::More } else { Rest::None });
+        if self.line(platform).schedule.wants_reading() {
+            self.load(platform);
+        }
         self.dispatch(platform);
     }
 
@@ -163,9 +180,11 @@ impl World {
         if open <= scheduled as u64 {
             return;
         }
-        let behind = Platform::BOTH
-            .iter()
-            .any(|&platform| self.line(platform).schedule.behind());
+        // A reading that goes on, or rows whose end brings one.
+        let comes =
+            |line: &Line| line.reading || line.schedule.behind() && !line.schedule.is_empty();
+        let lines = &self.living().lines;
+        let behind = lines.values().any(comes);
         if !excused && !behind && !self.books.marks_wait() {
             self.fail(format!(
                 "{open} answers are to be delivered, {scheduled} are scheduled"
@@ -257,6 +276,10 @@ impl World {
         flight.part += 1;
         let (part, number) = (flight.part, flight.number);
         let conversation = flight.outgoing.conversation.clone();
+        let rank = match flight.outgoing.text.as_str() {
+            "busy" => Rank::AtOnce,
+            _ => Rank::InOrder,
+        };
         let held = match &mut line.limits {
             Known::Telegram(flood) => flood.take(chat_of(&conversation), now).err(),
             Known::Discord(buckets) => {
@@ -277,6 +300,7 @@ impl World {
             conversation,
             row,
             part,
+            rank,
         };
         if self.lost(self.weather.lost_requests) {
             let wait = self.dice.ms(1, 30_000);
@@ -366,7 +390,15 @@ impl World {
         match fate {
             Fate::Nothing => {}
             Fate::Sent => self.mark(Mark::Sent(row)),
-            Fate::RetryAt(at) => self.mark(Mark::Retry(row, at)),
+            Fate::RetryAt(at) => {
+                // The next process knows nothing but what is stored.
+                if matches!(came, Came::Again(Some(wait)) if at < now.plus(wait)) {
+                    self.fail(format!(
+                        "answer {row} is to be tried before the time that was named"
+                    ));
+                }
+                self.mark(Mark::Retry(row, at));
+            }
             Fate::Failed => {
                 self.mood();
                 // Where this fails, the next start tries it again.
@@ -374,7 +406,6 @@ impl World {
             }
         }
         let time = self.now;
-        let half = self.plan.limits.delivery_scheduled / 2;
         let line = self.line(platform);
         match again {
             None => line.schedule.done(row),
@@ -383,7 +414,7 @@ impl World {
                 line.schedule.retry(row, at);
             }
         }
-        if line.schedule.behind() && line.schedule.room() >= half {
+        if line.schedule.wants_reading() {
             self.load(platform);
         }
         self.later(Duration::ZERO, Inside::Dispatch(platform));

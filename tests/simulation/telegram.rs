@@ -293,6 +293,10 @@ impl World {
                 return self.confirm(Platform::Telegram, parcel, limited);
             }
         }
+        // Whoever has blocked the bot does not unblock it for a second try.
+        if self.oracle.refused.contains(&parcel.row) {
+            return self.confirm(Platform::Telegram, parcel, Sent::Forbidden);
+        }
         if self.dice.permille(self.weather.refused) {
             let sent = match self.dice.between(0, 19) {
                 0 => Sent::Forbidden,
@@ -311,11 +315,7 @@ impl World {
             return self.confirm(Platform::Telegram, parcel, sent);
         }
         let durable = self.known_as_sent(parcel);
-        let id = parcel.conversation.id.to_string();
-        let what = (parcel.row, parcel.part);
-        let verdict = self
-            .oracle
-            .hears(Platform::Telegram, &id, what, parcel.life, durable);
+        let verdict = self.oracle.hears(Platform::Telegram, parcel, durable);
         self.judge(verdict);
         self.confirm(Platform::Telegram, parcel, Sent::Yes);
     }

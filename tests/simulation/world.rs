@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::books::{Books, Mood};
+use super::books::{Books, Mood, On};
 use super::clock::VirtualClock;
 use super::dice::Dice;
 use super::oracle::Oracle;
@@ -82,8 +82,13 @@ impl World {
         let mut dice = Dice::new(seed);
         let plan = Plan::of(&mut dice);
         let clock = Arc::new(VirtualClock::new());
+        // A file costs more than it teaches beyond its opening and closing.
+        let on = match seed % 20 {
+            0 => On::File,
+            _ => On::Memory,
+        };
         let mut world = World {
-            books: Books::open(&plan.limits, clock.clone()),
+            books: Books::open(on, &plan.limits, clock.clone()),
             oracle: Oracle::new(plan.far_jumps),
             telegram: telegram::Peer::default(),
             discord: discord::Peer::new(plan.identifies),
@@ -240,6 +245,7 @@ impl World {
             println!("             killed");
         }
         self.kills += 1;
+        self.look();
         self.oracle.cut_off();
         self.gone();
     }

@@ -336,7 +336,7 @@ fn judge(stage: &Stage, site: &Site, daemon: Daemon, said: String, fired: &Fired
         assert!(status.success(), "{status}");
         verdict::quiet(&log);
         let rows = Rows::read(&site.database()).expect("read the database");
-        verdict::stored(stage, &rows);
+        verdict::stored(stage, &rows, &log);
         let (due, again) = verdict::shown(stage, &rows);
         verdict::counted(stage, &rows, &channels, &log);
         let mut fired = fired.lock().expect("fired");

@@ -117,7 +117,7 @@ pub fn quiet(log: &str) {
 }
 
 /// Everything that was offered was accepted once, in order, and has one stored answer.
-pub fn stored(stage: &Stage, rows: &Rows) {
+pub fn stored(stage: &Stage, rows: &Rows, log: &str) {
     for say in &stage.schedule.says {
         let found = rows.with_text(&say.text).count();
         assert!(
@@ -130,6 +130,7 @@ pub fn stored(stage: &Stage, rows: &Rows) {
         &stage.schedule.says,
         stage.stumbled.lock().expect("stumbled"),
     );
+    let mut unexplained = Vec::new();
     for row in &rows.0 {
         assert!(
             said.iter().any(|say| say.text == row.text),
@@ -139,10 +140,18 @@ pub fn stored(stage: &Stage, rows: &Rows) {
         assert_eq!(*sent, SENT, "{row:?}");
         match row.state {
             ANSWERED => assert_eq!(*words, answer(&row.text), "{row:?}"),
-            EXCUSED => assert!(stumbled.contains(&row.text), "excused for nothing: {row:?}"),
+            EXCUSED if stumbled.contains(&row.text) => {}
+            EXCUSED => unexplained.push(row),
             _ => panic!("neither answered nor excused: {row:?}"),
         }
     }
+    // On a machine that stood still an honest model was too late, and the log says so.
+    let late = log.matches("kind=\"timeout\"").count();
+    let late = late.saturating_sub(stumbled.len());
+    assert!(
+        unexplained.len() <= late,
+        "excused for nothing: {unexplained:#?}"
+    );
     for (conversation, said) in by_conversation(said.iter().map(|say| {
         (
             say.channel.name(),

@@ -316,3 +316,58 @@ fn the_log_is_cut_back_when_idle() {
     store.sweep().expect("swept");
     assert_eq!(fs::metadata(&log).expect("is there").len(), 0);
 }
+
+/// Sessions go with what was said in them, and not before.
+#[test]
+fn sessions_go_with_their_conversation_and_with_the_turns_of_later_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("korvun.db");
+    let clock = TestClock::new();
+    let place = Place::File(path.clone());
+    let store = Store::open(&place, &Limits::default(), clock.clone()).expect("opened");
+    let numbers = |id: &str| -> Vec<i64> {
+        let c = conversation(id);
+        store
+            .write(move |tx| {
+                tx.prepare("SELECT session FROM sessions WHERE conversation = ?1 ORDER BY session")?
+                    .query_map([&*c.id], |row| row.get(0))?
+                    .collect()
+            })
+            .expect("read")
+    };
+    let talk = |id: &str| {
+        let work = begin(&store, &said(id, "hola"));
+        let c = work.conversation.clone();
+        let turn = work.turn;
+        let session = store
+            .write(move |tx| tx.begin_session(&c, turn))
+            .expect("begun");
+        let c = work.conversation.clone();
+        let again = store.write(move |tx| tx.begin_session(&c, turn));
+        assert_eq!(again, Ok(session), "the same turn, the same session");
+        answer(&store, work.row, "buenas");
+    };
+    for _ in 0..2 {
+        talk("a");
+    }
+    talk("b");
+    let before = clock.unix().plus(Duration::from_secs(1));
+    clock.forward(Duration::from_secs(10 * 86_400));
+    talk("a");
+    assert_eq!((numbers("a"), numbers("b")), (vec![2, 3, 4], vec![2]));
+    for id in ["a", "b"] {
+        for queued in store
+            .queued(&conversation(id).channel, 0, 100)
+            .expect("read")
+        {
+            store.sent(queued.row);
+        }
+    }
+    store.expire(before).expect("expired");
+    // The active session of each stays.
+    assert_eq!((numbers("a"), numbers("b")), (vec![4], vec![2]));
+    store
+        .delete_conversation(&conversation("a"))
+        .expect("deleted");
+    assert_eq!((numbers("a"), numbers("b")), (vec![], vec![2]));
+}

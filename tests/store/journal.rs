@@ -9,7 +9,7 @@ use korvun::domain::limits::Limits;
 use korvun::store::{CallEnd, CallRecord, Place, Store};
 use korvun::store::{Claim, Step};
 
-use super::{accept, answer, begin, conversation, on_both, open, said, TestClock, HOUR};
+use super::{accept, answer, begin, claim, conversation, on_both, open, said, TestClock, HOUR};
 
 fn call(number: u32, end: Option<CallEnd>) -> CallRecord {
     CallRecord {
@@ -126,10 +126,7 @@ fn a_restart_finds_the_journal_and_says_unknown_of_a_call_in_work() {
     let store = open(&path, &Limits::default());
     assert_eq!(outcomes(&store), words(&[("unknown", "")]));
     assert_eq!(store.journal(row).unwrap().len(), 2);
-    let work = store
-        .claim(&conversation("a"))
-        .unwrap()
-        .expect("it waits again");
+    let work = claim(&store, &conversation("a")).expect("it waits again");
     assert_eq!(work.row, row);
     answer(&store, row, "buenas");
     assert!(store.journal(row).unwrap().is_empty());

@@ -13,7 +13,7 @@ use korvun::domain::ids::MessageId;
 use korvun::domain::limits::Limits;
 use korvun::store::{Accepted, Claim, Delivery, Place, State, Store, StoreError};
 
-use super::{accept, answer, begin, conversation, open, said, TestClock};
+use super::{accept, answer, begin, claim, conversation, open, said, TestClock};
 
 /// A refused statement: the key is there already.
 const REFUSED: &str = "INSERT INTO meta(key, value) VALUES ('epoch', 'again')";
@@ -252,7 +252,7 @@ fn a_store_that_hangs_says_so_and_gives_back_what_nobody_took() {
 
     let until = Instant::now() + Duration::from_secs(30);
     let work = loop {
-        match store.claim(&c) {
+        match store.claim(&c).map(|claimed| claimed.work) {
             Ok(Some(work)) => break work,
             Ok(None) | Err(StoreError::Hangs(_)) => {
                 assert!(Instant::now() < until, "the orphan was not given back");
@@ -289,7 +289,7 @@ fn child_writes_until_killed() {
                         other => panic!("{other:?}"),
                     }
                     if n % 2 == 1 {
-                        let work = store.claim(&c).expect("asked").expect("one waits");
+                        let work = claim(&store, &c).expect("one waits");
                         let out = answer(store, work.row, &format!("to {}", work.text));
                         println!("answered {} {id}", work.message_id);
                         store.sent(out.row);

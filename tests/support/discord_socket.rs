@@ -23,6 +23,9 @@ const LISTEN: Duration = Duration::from_millis(1);
 /// How late a heartbeat may be on a busy machine.
 const LATE: Duration = Duration::from_secs(5);
 
+/// A look that comes so late shows that the machine stood still.
+const STALL: Duration = Duration::from_secs(1);
+
 /// The connection and what has been said on it.
 struct Line<'a> {
     shared: &'a Shared,
@@ -93,7 +96,12 @@ impl Line<'_> {
         if !self.step(At::Connect, |line| line.say(&hello)) {
             return;
         }
+        let mut looked = Instant::now();
         while !self.shared.stop.load(Ordering::SeqCst) {
+            let late = looked.elapsed().saturating_sub(STALL);
+            // While the whole machine stands still nobody's heart beats.
+            self.beat += late;
+            looked = Instant::now();
             if self.wait() && !self.listen() {
                 return;
             }

@@ -28,11 +28,11 @@ impl Site {
     fn new() -> Site {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
-        fs::create_dir_all(at("root/sub/deep")).unwrap();
+        fs::create_dir_all(at("tree/sub/deep")).unwrap();
         fs::create_dir_all(at("outside/sub")).unwrap();
-        fs::write(at("root/a.txt"), "inside a").unwrap();
-        fs::write(at("root/sub/b.txt"), "inside b").unwrap();
-        fs::write(at("root/ñ o.txt"), "inside ñ").unwrap();
+        fs::write(at("tree/a.txt"), "inside a").unwrap();
+        fs::write(at("tree/sub/b.txt"), "inside b").unwrap();
+        fs::write(at("tree/ñ o.txt"), "inside ñ").unwrap();
         fs::write(at("outside/secret.txt"), "SECRET").unwrap();
         fs::write(at("outside/sub/b.txt"), "SECRET").unwrap();
         Site { folder }
@@ -43,24 +43,24 @@ impl Site {
     }
 
     fn link(&self, name: &str, target: impl AsRef<Path>) {
-        symlink(target, self.at("root").join(name)).unwrap();
+        symlink(target, self.at("tree").join(name)).unwrap();
     }
 
     fn tool(&self) -> std::sync::Arc<dyn Tool> {
-        Bench::reading(self.at("root"), 65_536).tool("read_file")
+        Bench::reading(self.at("tree"), 65_536).tool("read_file")
     }
 }
 
 #[test]
 fn files_below_the_root_are_read_by_every_honest_way_to_name_them() {
     let site = Site::new();
-    let root = site.at("root");
+    let root = site.at("tree");
     site.link("to_a", "a.txt");
     site.link("to_sub", "sub");
     site.link("sub/up", "../a.txt");
     site.link("absolute", root.join("sub/b.txt"));
-    site.link("round", "../root/sub/b.txt");
-    site.link("round_twice", "sub/../../root/./sub/b.txt");
+    site.link("round", "../tree/sub/b.txt");
+    site.link("round_twice", "sub/../../tree/./sub/b.txt");
     site.link("self", ".");
     let tool = site.tool();
     assert!(tool.ready());
@@ -92,7 +92,7 @@ fn everything_outside_has_one_answer_existing_or_not() {
     let site = Site::new();
     let outside = site.at("outside/secret.txt");
     let nowhere = site.at("outside/nothing.txt");
-    let root = site.at("root");
+    let root = site.at("tree");
     for (name, target) in [
         ("out", outside.clone()),
         ("out_missing", nowhere.clone()),
@@ -104,7 +104,7 @@ fn everything_outside_has_one_answer_existing_or_not() {
         ("fd", "/proc/self/fd/0".into()),
         ("top", "/".into()),
         ("above", "..".into()),
-        ("through", "../outside/../root/a.txt".into()),
+        ("through", "../outside/../tree/a.txt".into()),
         ("chain", "out".into()),
     ] {
         site.link(name, target);
@@ -122,9 +122,9 @@ fn everything_outside_has_one_answer_existing_or_not() {
         &beside,
         "../outside/secret.txt",
         "../outside/nothing.txt",
-        "../root/a.txt",
+        "../tree/a.txt",
         "sub/../../outside/secret.txt",
-        "sub/deep/../../../root/a.txt",
+        "sub/deep/../../../tree/a.txt",
         "..",
         "../..",
         "/",
@@ -159,7 +159,7 @@ fn everything_outside_has_one_answer_existing_or_not() {
         );
     }
     // To the model, what is merely missing is told in the same bytes.
-    let deep = format!("{}a.txt", "sub/../".repeat(400));
+    let deep = format!("{}a.txt", "sub/../".repeat(580));
     for path in [
         "missing",
         "sub/missing",
@@ -195,13 +195,13 @@ fn loops_and_long_chains_of_links_end() {
             "{path}"
         );
     }
-    let mut deep = site.at("root");
+    let mut deep = site.at("tree");
     for _ in 0..70 {
         deep.push("d");
         fs::create_dir(&deep).unwrap();
     }
     fs::write(deep.join("x"), "deep").unwrap();
-    fs::write(site.at("root").join("d/".repeat(60)).join("x"), "deep").unwrap();
+    fs::write(site.at("tree").join("d/".repeat(60)).join("x"), "deep").unwrap();
     assert_eq!(
         read(&*tool, &format!("{}x", "d/".repeat(60))),
         Ok("deep".into())
@@ -212,10 +212,10 @@ fn loops_and_long_chains_of_links_end() {
 #[test]
 fn only_regular_files_are_read_and_nothing_blocks() {
     let site = Site::new();
-    let fifo = site.at("root/pipe");
+    let fifo = site.at("tree/pipe");
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
     assert!(made.expect("mkfifo runs").success());
-    let _socket = UnixListener::bind(site.at("root/socket")).unwrap();
+    let _socket = UnixListener::bind(site.at("tree/socket")).unwrap();
     site.link("to_pipe", "pipe");
     site.link("to_null", "/dev/null");
     let tool = site.tool();
@@ -237,14 +237,14 @@ fn only_regular_files_are_read_and_nothing_blocks() {
 #[test]
 fn long_files_are_cut_between_characters_and_binary_ones_described() {
     let site = Site::new();
-    let put = |name: &str, bytes: &[u8]| fs::write(site.at("root").join(name), bytes).unwrap();
+    let put = |name: &str, bytes: &[u8]| fs::write(site.at("tree").join(name), bytes).unwrap();
     put("exact", "ñandú 10b".as_bytes());
     put("long", "0123456789ñ".as_bytes());
     put("binary", b"\x7fELF\0\0\0");
     put("latin", b"a\xf1o");
     put("empty", b"");
     put("long_binary", &[0; 5000]);
-    let tool = Bench::reading(site.at("root"), 11).tool("read_file");
+    let tool = Bench::reading(site.at("tree"), 11).tool("read_file");
     for (path, text) in [
         ("exact", "ñandú 10b"),
         ("long", "0123456789\n[cut after 10 bytes of 12]"),
@@ -265,7 +265,7 @@ fn long_files_are_cut_between_characters_and_binary_ones_described() {
         assert_eq!(read(&*tool, path), Ok(text.to_owned()), "{path}");
     }
     // A file that is larger than any memory costs no more than the cap.
-    fs::File::create(site.at("root/huge"))
+    fs::File::create(site.at("tree/huge"))
         .unwrap()
         .set_len(1 << 40)
         .unwrap();
@@ -286,13 +286,13 @@ fn a_root_that_is_missing_is_looked_for_at_each_use() {
         assert!(!told(&fault).contains("later"), "{}", told(&fault));
     };
     refused();
-    fs::rename(site.at("root"), &later).unwrap();
+    fs::rename(site.at("tree"), &later).unwrap();
     assert!(tool.ready());
     assert_eq!(read(&*tool, "a.txt"), Ok("inside a".into()));
-    fs::rename(&later, site.at("root")).unwrap();
+    fs::rename(&later, site.at("tree")).unwrap();
     refused();
     // A link is as good, wherever it leads; but not to what may not be read.
-    symlink(site.at("root"), &later).unwrap();
+    symlink(site.at("tree"), &later).unwrap();
     assert_eq!(read(&*tool, "a.txt"), Ok("inside a".into()));
     let by_name = later.join("a.txt");
     assert_eq!(
@@ -322,8 +322,8 @@ fn a_root_that_holds_what_is_forbidden_is_refused_by_what_it_is() {
         bench.tool("read_file").ready()
     };
     for (root, files, ready) in [
-        ("root", &["data/korvun.db"][..], true),
-        ("root", &["data/not-there.db", "nowhere/x"], true),
+        ("tree", &["data/korvun.db"][..], true),
+        ("tree", &["data/not-there.db", "nowhere/x"], true),
         ("data", &[], true),
         ("data", &["data/korvun.db"], false),
         ("data", &["data/not-made-yet.db"], false),
@@ -337,8 +337,8 @@ fn a_root_that_holds_what_is_forbidden_is_refused_by_what_it_is() {
         assert_eq!(judged(root, files), ready, "{root} {files:?}");
     }
     // One that lies below the root by a second name is met on the way, and not read.
-    fs::hard_link(site.at("data/korvun.db"), site.at("root/innocent.txt")).unwrap();
-    let mut bench = Bench::reading(site.at("root"), 100);
+    fs::hard_link(site.at("data/korvun.db"), site.at("tree/innocent.txt")).unwrap();
+    let mut bench = Bench::reading(site.at("tree"), 100);
     bench.forbidden = Forbidden::new(vec![site.at("data/korvun.db")], None);
     let tool = bench.tool("read_file");
     assert!(tool.ready());
@@ -350,9 +350,9 @@ fn a_root_that_holds_what_is_forbidden_is_refused_by_what_it_is() {
 #[test]
 fn a_file_that_grows_while_it_is_read_is_cut_all_the_same() {
     let site = Site::new();
-    let path = site.at("root/growing");
+    let path = site.at("tree/growing");
     fs::write(&path, "x").unwrap();
-    let tool = Bench::reading(site.at("root"), 1000).tool("read_file");
+    let tool = Bench::reading(site.at("tree"), 1000).tool("read_file");
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -22,6 +22,7 @@ use crate::support::asking::{wire, within};
 use crate::support::netns;
 
 mod files;
+mod flows;
 mod net;
 mod notes;
 mod race;

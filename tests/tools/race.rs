@@ -17,6 +17,15 @@ fn span() -> Duration {
     Duration::from_secs(soak.and_then(|text| text.parse().ok()).unwrap_or(5))
 }
 
+/// Ends the swapping when it goes, also when the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Puts `new` in the place of `old` at once.
 fn swap(new: &Path, place: &Path, aside: &Path) {
     let _ = fs::rename(place, aside);
@@ -81,6 +90,7 @@ fn nobody_swaps_a_byte_from_outside_into_an_answer() {
             let (root, outside, done) = (&root, &outside, &done);
             scope.spawn(move || swapper(root, outside, done));
         }
+        let _ends = Ends(&done);
         let until = Instant::now() + span();
         while Instant::now() < until {
             for path in [
@@ -108,7 +118,6 @@ fn nobody_swaps_a_byte_from_outside_into_an_answer() {
                 }
             }
         }
-        done.store(true, Ordering::SeqCst);
     });
     println!("{inside} read, {refused} refused");
     assert!(

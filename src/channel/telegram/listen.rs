@@ -2,15 +2,15 @@
 //! thing at a time, the answer to a call or the end of a wait, and ends by the channel's cancel. What
 //! follows a step is decided in `poll`, what an update means in `update`.
 
-use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{json, Value};
 
 use crate::base::random;
 use crate::channel::port::{Intake, Refusal};
+use crate::channel::strangers::Strangers;
 use crate::domain::cursor::Cursor;
 use crate::domain::message::Inbound;
 use crate::watch::board::ChannelState;
@@ -34,20 +34,21 @@ pub(super) struct Listener {
     offset: Offset,
     state: Option<ChannelState>,
     paused: bool,
-    strangers: BTreeMap<String, Instant>,
+    strangers: Strangers,
 }
 
 impl Listener {
     pub(super) fn new(shared: Arc<Shared>, intake: Arc<dyn Intake>) -> Listener {
+        let limits = &shared.parts.limits;
         Listener {
-            poller: Poller::new(&shared.parts.limits),
+            poller: Poller::new(limits),
+            strangers: Strangers::new(limits.stranger_again, limits.strangers_known),
             shared,
             intake,
             me: None,
             offset: Offset::default(),
             state: None,
             paused: false,
-            strangers: BTreeMap::new(),
         }
     }
 
@@ -96,7 +97,7 @@ impl Listener {
                 Err(failure) => Came::Failed(failure),
             },
             Step::Unhook => self.done(&json!({ "drop_pending_updates": false })),
-            Step::Announce => self.done(&json!({ "commands": self.shared.commands() })),
+            Step::Announce(language) => self.done(&self.shared.announced(language)),
             Step::Probe => self.poll(Duration::ZERO),
             Step::Poll => self.poll(self.shared.parts.limits.poll_wait),
         }
@@ -268,26 +269,16 @@ impl Listener {
         let parts = &self.shared.parts;
         parts.watch.ignored(&parts.name, reason);
         if let Some(sender) = sender {
-            self.stranger(sender);
+            self.stranger(&sender);
         }
     }
 
     /// Names a stranger in the log, once in a while, so that the id can be copied.
-    fn stranger(&mut self, sender: String) {
-        let (now, limits) = (self.shared.parts.clock.now(), &self.shared.parts.limits);
-        let again = limits.stranger_again;
-        let recent = |at: &Instant| now.saturating_duration_since(*at) < again;
-        if self.strangers.get(&sender).is_some_and(recent) {
-            return;
+    fn stranger(&mut self, sender: &str) {
+        let parts = &self.shared.parts;
+        if self.strangers.names(sender, parts.clock.now()) {
+            log::info!(channel = parts.name.as_str(), sender = sender; "a sender who is not in allow_from was ignored");
         }
-        if self.strangers.len() >= limits.strangers_known {
-            self.strangers.retain(|_, at| recent(at));
-        }
-        if self.strangers.len() >= limits.strangers_known {
-            return;
-        }
-        log::info!(channel = self.shared.parts.name.as_str(), sender = sender.as_str(); "a sender who is not in allow_from was ignored");
-        self.strangers.insert(sender, now);
     }
 
     fn pause(&mut self, refusal: Refusal) {

@@ -22,9 +22,10 @@ use crate::base::clock::Clock;
 use crate::base::secret::Secret;
 use crate::base::sync::{lock, spawn, Stop};
 use crate::config::plan::Chat;
+use crate::domain::command::Entry;
 use crate::domain::ids::{ChannelName, Conversation};
 use crate::domain::limits::Limits;
-use crate::domain::message::Outgoing;
+use crate::domain::message::{Language, Outgoing};
 use crate::domain::url::Url;
 use crate::net::cancel::Cancel;
 use crate::net::error::HttpError;
@@ -67,8 +68,10 @@ pub struct Parts {
     pub settings: Chat,
     /// The bot's token.
     pub token: Secret,
-    /// Words that are commands here, each with its slash, and what each does.
-    pub commands: Vec<(String, String)>,
+    /// Words that are commands here, each with its slash.
+    pub commands: Vec<String>,
+    /// The commands that people are told of.
+    pub menu: Vec<Entry>,
     /// The way out.
     pub wire: Wire,
     /// Where it reports.
@@ -117,11 +120,7 @@ impl Telegram {
                     channel: parts.name.clone(),
                     allow_from: parts.settings.allow_from.clone(),
                     respond: parts.settings.respond,
-                    commands: parts
-                        .commands
-                        .iter()
-                        .map(|(word, _)| word.clone())
-                        .collect(),
+                    commands: parts.commands.clone(),
                     text_bytes: limits.text_bytes,
                 },
                 cancel: Cancel::new(),
@@ -356,10 +355,15 @@ impl Shared {
         }
     }
 
-    /// The commands as Telegram shows them, without those whose names it would refuse.
-    fn commands(&self) -> Value {
-        let shown = self.parts.commands.iter().filter_map(|(word, what)| {
-            let name = word.strip_prefix('/')?;
+    /// What Telegram is told of the commands, without those whose names it would refuse. English is
+    /// for all who read no language that has a list of its own.
+    fn announced(&self, language: Language) -> Value {
+        let shown = self.parts.menu.iter().filter_map(|entry| {
+            let what = match language {
+                Language::En => entry.docs.en,
+                Language::Es => entry.docs.es,
+            };
+            let name = entry.word.strip_prefix('/')?;
             let sound = !name.is_empty()
                 && name.len() <= COMMAND_MOST
                 && name
@@ -367,7 +371,11 @@ impl Shared {
                     .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
             sound.then(|| json!({ "command": name, "description": what }))
         });
-        Value::Array(shown.take(COMMANDS_MOST).collect())
+        let shown: Vec<Value> = shown.take(COMMANDS_MOST).collect();
+        match language {
+            Language::En => json!({ "commands": shown }),
+            Language::Es => json!({ "commands": shown, "language_code": language.tag() }),
+        }
     }
 }
 

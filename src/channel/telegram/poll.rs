@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::base::backoff::Backoff;
 use crate::domain::limits::Limits;
+use crate::domain::message::Language;
 use crate::watch::board::ChannelState;
 
 use super::api::{Failure, Refused};
@@ -24,8 +25,9 @@ pub enum Step {
     Greet,
     /// `deleteWebhook`: where one is set, polls are refused.
     Unhook,
-    /// `setMyCommands`: a convenience; nothing depends on it.
-    Announce,
+    /// `setMyCommands`, once for everybody and once for those who read Spanish: a convenience;
+    /// nothing depends on it.
+    Announce(Language),
     /// `getUpdates` that does not wait: shows at once whether polling works.
     Probe,
     /// `getUpdates` that waits.
@@ -117,8 +119,9 @@ impl Poller {
         let polled = matches!(self.step, Step::Probe | Step::Poll);
         self.step = match self.step {
             Step::Greet => Step::Unhook,
-            Step::Unhook => Step::Announce,
-            Step::Announce => Step::Probe,
+            Step::Unhook => Step::Announce(Language::En),
+            Step::Announce(Language::En) => Step::Announce(Language::Es),
+            Step::Announce(Language::Es) => Step::Probe,
             Step::Probe | Step::Poll => Step::Poll,
         };
         self.failures = 0;
@@ -140,7 +143,7 @@ impl Poller {
                     state: Some((ChannelState::Failed, Some(rejected(refused)))),
                 };
             }
-            _ if step == Step::Announce => {
+            _ if matches!(step, Step::Announce(_)) => {
                 self.step = Step::Probe;
                 return go_on(Duration::ZERO, None);
             }
@@ -180,7 +183,7 @@ pub fn method(step: Step) -> &'static str {
     match step {
         Step::Greet => "getMe",
         Step::Unhook => "deleteWebhook",
-        Step::Announce => "setMyCommands",
+        Step::Announce(_) => "setMyCommands",
         Step::Probe | Step::Poll => "getUpdates",
     }
 }

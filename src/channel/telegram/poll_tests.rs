@@ -35,16 +35,17 @@ fn the_way_to_polling_is_gone_step_by_step() {
     let mut poller = poller();
     let mut steps = Vec::new();
     let mut connected = Vec::new();
-    for _ in 0..6 {
+    for _ in 0..7 {
         steps.push(poller.step());
         let verdict = poller.after(&Came::Done, 0);
         assert_eq!(verdict.wait, Some(Duration::ZERO));
         connected.push(verdict.state == Some((ChannelState::Connected, None)));
     }
     use Step::*;
-    assert_eq!(steps, [Greet, Unhook, Announce, Probe, Poll, Poll]);
+    let (en, es) = (Announce(Language::En), Announce(Language::Es));
+    assert_eq!(steps, [Greet, Unhook, en, es, Probe, Poll, Poll]);
     // Only a poll shows that messages come in.
-    assert_eq!(connected, [false, false, false, true, true, true]);
+    assert_eq!(connected, [false, false, false, false, true, true, true]);
 }
 
 #[test]
@@ -124,11 +125,12 @@ fn waits_grow_up_to_their_bound_and_begin_anew() {
 
 #[test]
 fn commands_that_are_not_taken_stop_nothing() {
-    let mut poller = at(Step::Announce);
+    let mut poller = at(Step::Announce(Language::En));
     let verdict = poller.after(&Came::Failed(LOST()), 0);
     assert_eq!((verdict.wait, verdict.state), (Some(Duration::ZERO), None));
     assert_eq!(poller.step(), Step::Probe);
-    let verdict = at(Step::Announce).after(&Came::Failed(refused(401, Value::Null)), 0);
+    let verdict =
+        at(Step::Announce(Language::En)).after(&Came::Failed(refused(401, Value::Null)), 0);
     assert_eq!(verdict.wait, None);
 }
 

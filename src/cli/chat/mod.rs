@@ -5,10 +5,8 @@ mod prompt;
 mod server;
 
 use std::io::{BufRead, IsTerminal, Read, Write};
+use std::sync::mpsc::channel;
 use std::time::Duration;
-
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use super::command::Chat;
 use super::style::{Role, Style};
@@ -19,6 +17,7 @@ use crate::base::text::printable;
 use crate::config::plan::Plan;
 use crate::config::secrets::{self, Sources};
 use crate::daemon::load::catalogue;
+use crate::daemon::signal;
 use crate::domain::ids::EnvName;
 use crate::domain::limits::Limits;
 use server::{Answer, Server, Trouble};
@@ -163,12 +162,13 @@ fn token(env: &EnvName, typed: &Chat) -> Result<Secret, Ended> {
     }
 }
 
-/// Ends the process on Ctrl-C, which is how a talk may end as well as any other. What was sent by
-/// then is answered all the same; the answer is kept in the conversation.
+/// Ends the process on Ctrl-C and when the terminal is closed, which is how a talk may end as well
+/// as any other. What was sent by then is answered all the same and kept in the conversation.
 fn end_on_signals() -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    spawn("signal", 64 * 1024, move || {
-        if signals.forever().next().is_some() {
+    let (orders_in, orders) = channel();
+    signal::listen(orders_in)?;
+    spawn("chat-end", 64 * 1024, move || {
+        if orders.recv().is_ok() {
             note("");
             std::process::exit(i32::from(Exit::Done.code()));
         }

@@ -82,6 +82,8 @@ pub fn run(
         limits,
         wire,
         notify: crate::daemon::notify::Notify::new(&|_| None, std::process::id()),
+        skills: loaded.skills,
+        forbidden: loaded.forbidden,
         runtime_dir: Some(folder.0.clone()),
     })
     .map_err(|error| error.to_string())?;
