@@ -33,6 +33,8 @@ pub fn run(words: &[String]) -> ExitCode {
         notify: Notify::new(&|_| None, std::process::id()),
         plan: loaded.plan,
         secrets: loaded.secrets,
+        skills: loaded.skills,
+        forbidden: loaded.forbidden,
         clock,
         limits,
         runtime_dir: None,
