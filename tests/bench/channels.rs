@@ -215,7 +215,7 @@ fn within_limits(table: &mut Table, size: &Size, peer: &Peer) {
     peer.wait_for_bot();
     for (chats, each, whose) in [
         (CHATS, size.limited, "of each chat"),
-        (CROWD, size.limited / 2, "of the bot"),
+        (CROWD, size.limited / 4, "of the bot"),
     ] {
         let talks: Vec<_> = (1..=chats)
             .map(|chat| Talk::new(peer, chats * 100 + chat))

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
             starts: 5,
             fan: 30,
             traced: 64,
-            limited: 8,
+            limited: 24,
             ceiling: Duration::from_secs(1),
             idle: Duration::from_secs(5),
         }
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
             starts: 15,
             fan: 100,
             traced: 160,
-            limited: 14,
+            limited: 40,
             ceiling: Duration::from_secs(3),
             idle: Duration::from_secs(20),
         }
