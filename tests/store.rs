@@ -123,7 +123,7 @@ fn id_of(accepted: Accepted) -> MessageId {
         | Accepted::Busy { message_id, .. }
         | Accepted::Answered { message_id, .. }
         | Accepted::Duplicate { message_id } => message_id,
-        Accepted::Full => panic!("no room"),
+        Accepted::Full | Accepted::Crowded => panic!("no room"),
     }
 }
 
@@ -337,6 +337,22 @@ fn a_full_outbox_holds_back_what_would_fill_it_more() {
         );
         assert!(store.failed(out[0].row, "gone").expect("given up"));
         begin(store, &said("c", "3"));
+    });
+}
+
+#[test]
+fn a_conversation_that_cannot_be_written_to_leaves_room_for_the_others() {
+    let limits = Limits {
+        outbox_per_conversation: 2,
+        ..Limits::default()
+    };
+    on_both(&limits, |store, _| {
+        let out = ["1", "2"].map(|text| answer(store, begin(store, &said("a", text)).row, "x"));
+        let crowded = accept(store, &said("a", "3"), Claim::IfIdle);
+        assert_eq!(crowded, Accepted::Crowded);
+        begin(store, &said("b", "1"));
+        store.sent(out[0].row);
+        begin(store, &said("a", "4"));
     });
 }
 

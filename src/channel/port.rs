@@ -25,7 +25,8 @@ pub trait Intake: Send + Sync {
     /// Blocks: for one commit.
     ///
     /// # Errors
-    /// A [`Refusal`]: nothing is stored, the message has to be fetched again.
+    /// A [`Refusal`]: nothing is stored, the message has to be fetched again, unless it is
+    /// [`Refusal::Crowded`].
     fn accept_kept(&self, inbound: Inbound) -> Result<Acceptance, Refusal>;
 
     /// As [`Intake::accept`], and moves `cursor` in the same commit: the message is stored and left
@@ -34,7 +35,8 @@ pub trait Intake: Send + Sync {
     /// Blocks: for one commit.
     ///
     /// # Errors
-    /// A [`Refusal`]: nothing is stored, the message has to be fetched again.
+    /// A [`Refusal`]: nothing is stored, the message has to be fetched again, unless it is
+    /// [`Refusal::Crowded`], which moves the cursor too.
     fn accept_at(&self, inbound: Inbound, cursor: &Cursor) -> Result<Acceptance, Refusal>;
 
     /// Moves a cursor past something that is no message for anybody. It is written with the next
@@ -94,8 +96,23 @@ impl Acceptance {
 pub enum Refusal {
     /// Too many unfinished messages.
     Full,
+    /// Too many undelivered answers in this one conversation. It is counted as dropped already; a
+    /// platform that keeps messages is not asked for it again, as it would hold up all others.
+    Crowded,
     /// The store cannot commit.
     Store,
+}
+
+impl Refusal {
+    /// The reason, for a log line or for who has to come again.
+    #[must_use]
+    pub fn why(self) -> &'static str {
+        match self {
+            Refusal::Full => "too many unfinished messages",
+            Refusal::Crowded => "too many undelivered answers in this conversation",
+            Refusal::Store => "the store cannot commit",
+        }
+    }
 }
 
 /// What shows the people of a conversation that an answer is being made, until it is dropped.

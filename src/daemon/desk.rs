@@ -160,7 +160,7 @@ impl Backend for Desk {
         });
         match accepted {
             Ok(accepted) => Ok(accepted.id().clone()),
-            Err(Refusal::Full) => Err(ConsoleRefusal::Full),
+            Err(Refusal::Full | Refusal::Crowded) => Err(ConsoleRefusal::Full),
             Err(Refusal::Store) => Err(ConsoleRefusal::Store),
         }
     }

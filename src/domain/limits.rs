@@ -14,6 +14,9 @@ pub struct Limits {
     /// Undelivered outbox rows; beyond it channels hold back as with a full inbox, so that a
     /// receiver that is away for long fills no disk.
     pub outbox_rows: u32,
+    /// Undelivered outbox rows of one conversation, beyond which it takes no more: one chat that
+    /// cannot be written to for hours leaves room for all the others.
+    pub outbox_per_conversation: u32,
     /// Bytes of one message's text (contract 3).
     pub text_bytes: usize,
     /// Attempts at one message before it is set aside (contract 3).
@@ -199,6 +202,7 @@ impl Default for Limits {
             waiting_per_conversation: 20,
             inbox_rows: 1000,
             outbox_rows: 10_000,
+            outbox_per_conversation: 1000,
             text_bytes: 64 * 1024,
             attempts: 3,
             finished_rows_kept: hours(7 * 24),

@@ -199,7 +199,7 @@ impl Intake for Engine {
         let taken = self.take(inbound, None);
         // It is gone unless its sender comes again.
         match taken {
-            Ok(_) => {}
+            Ok(_) | Err(Refusal::Crowded) => {}
             Err(Refusal::Full) => self.0.watch.dropped(&channel, Dropped::QueueFull),
             Err(Refusal::Store) => self.0.watch.dropped(&channel, Dropped::Store),
         }
@@ -334,6 +334,10 @@ impl Engine {
                 Ok(Acceptance::Repeated(message_id))
             }
             Ok(Accepted::Full) => Err(Refusal::Full),
+            Ok(Accepted::Crowded) => {
+                parts.watch.dropped(channel, Dropped::QueueFull);
+                Err(Refusal::Crowded)
+            }
             Err(error) => {
                 log::error!(channel = channel.as_str(), error = error.to_string().as_str(); "cannot store a message, it has to come again");
                 parts.watch.fault(Fault::Store);

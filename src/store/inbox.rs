@@ -68,6 +68,9 @@ pub enum Accepted {
     },
     /// The inbox (or the outbox behind it) has no room; nothing was stored.
     Full,
+    /// Too much that was said in its conversation could not be delivered yet; nothing was stored,
+    /// and the message is left behind.
+    Crowded,
 }
 
 fn chat_word(chat: ChatKind) -> &'static str {
@@ -129,6 +132,9 @@ fn accept(
         || tx.outbox_open() >= i64::from(limits.outbox_rows)
     {
         return Ok(Accepted::Full);
+    }
+    if outbox::crowded(tx, &inbound.conversation)? {
+        return Ok(Accepted::Crowded);
     }
     let before = row::waiting(tx, &inbound.conversation)?;
     // The first of them is in work, or about to be.

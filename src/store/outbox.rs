@@ -45,6 +45,24 @@ impl Delivery {
     }
 }
 
+/// Whether so much waits for delivery in a conversation that it takes no more. Looked up only
+/// where the whole outbox holds that much.
+pub(super) fn crowded(tx: &Tx<'_>, conversation: &Conversation) -> rusqlite::Result<bool> {
+    let most = i64::from(tx.facts.limits.outbox_per_conversation);
+    if tx.outbox_open() < most {
+        return Ok(false);
+    }
+    let queued: i64 = tx
+        .prepare_cached(
+            "SELECT count(*) FROM outbox WHERE state = 0 AND channel = ?1 AND conversation = ?2",
+        )?
+        .query_row(
+            params![conversation.channel.as_str(), &*conversation.id],
+            |row| row.get(0),
+        )?;
+    Ok(queued >= most)
+}
+
 /// A row that waits for delivery, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queued {

@@ -7,7 +7,7 @@ use super::ids::inbox_id;
 use super::inbox::{self, Accepted};
 use super::state::State;
 use super::turns::{self, Audience, TurnOutcome};
-use super::{cursor, row, Store, Tx};
+use super::{cursor, outbox, row, Store, Tx};
 use crate::domain::cursor::Cursor;
 use crate::domain::ids::MessageId;
 use crate::domain::message::Inbound;
@@ -52,6 +52,9 @@ fn stop(
     // It leaves nothing unfinished, so a full inbox is no reason to refuse it.
     if tx.outbox_open() >= i64::from(tx.facts.limits.outbox_rows) {
         return Ok(refused(Accepted::Full));
+    }
+    if outbox::crowded(tx, &inbound.conversation)? {
+        return Ok(refused(Accepted::Crowded));
     }
     let conversation = inbound.conversation.clone();
     let first = row::first(tx, &conversation)?;

@@ -249,6 +249,7 @@ impl World {
                 Ok(())
             }
             Ok(Accepted::Full) => Err(Refusal::Full),
+            Ok(Accepted::Crowded) => Err(Refusal::Crowded),
             Err(_) => Err(Refusal::Store),
         }
     }

@@ -4,9 +4,9 @@ use korvun::domain::cursor::{Cursor, Reached};
 use korvun::domain::ids::ChannelName;
 use korvun::domain::limits::Limits;
 use korvun::domain::message::Inbound;
-use korvun::store::{Accepted, Claim, Store};
+use korvun::store::{Accepted, Ack, Acks, Claim, Store};
 
-use super::{busy, on_both, said, HOUR};
+use super::{answer, begin, busy, on_both, said, HOUR};
 
 fn at(position: i64) -> Cursor {
     Cursor {
@@ -82,5 +82,39 @@ fn a_message_without_room_leaves_the_cursor_where_it_is() {
         );
         assert_eq!(full.unwrap(), Accepted::Full);
         assert_eq!(reached(store), None);
+    });
+}
+
+#[test]
+fn a_message_of_a_crowded_conversation_is_left_behind() {
+    let limits = Limits {
+        outbox_per_conversation: 1,
+        ..Limits::default()
+    };
+    let ack = Ack {
+        sender_name: "Korvun".to_owned(),
+        text: "done".to_owned(),
+        brings_back: None,
+    };
+    on_both(&limits, |store, _| {
+        answer(store, begin(store, &said("a", "hola")).row, "x");
+        for (position, text) in [(1, "more"), (2, "/stop")] {
+            let (inbound, cursor) = (said("a", text), at(position));
+            let crowded = match text {
+                "/stop" => {
+                    let acks = Acks {
+                        stopped: ack.clone(),
+                        nothing: ack.clone(),
+                    };
+                    let stopped = store.stop_at(&inbound, Some(&cursor), None, acks);
+                    stopped.unwrap().accepted
+                }
+                _ => store
+                    .accept_at(&inbound, Some(&cursor), Claim::No, None, &busy())
+                    .unwrap(),
+            };
+            assert_eq!(crowded, Accepted::Crowded);
+            assert_eq!(reached(store), Some(position));
+        }
     });
 }

@@ -257,15 +257,12 @@ impl Gateway {
 
     fn accept(&mut self, inbound: Inbound) -> Result<(), &'static str> {
         match self.intake.accept_kept(inbound) {
-            Ok(_) => {
+            Ok(_) | Err(Refusal::Crowded) => {
                 self.full = false;
                 Ok(())
             }
             Err(refusal) => {
-                let why = match refusal {
-                    Refusal::Full => "too many unfinished messages",
-                    Refusal::Store => "the store cannot commit",
-                };
+                let why = refusal.why();
                 if !std::mem::replace(&mut self.full, true) {
                     log::warn!(channel = self.shared.parts.name.as_str(), reason = why; "messages stay with the platform until there is room");
                 }

@@ -235,7 +235,10 @@ impl Listener {
 
     fn accept(&mut self, inbound: Inbound, position: i64) -> Result<(), Refusal> {
         let cursor = self.cursor(position).ok_or(Refusal::Store)?;
-        self.intake.accept_at(inbound, &cursor)?;
+        match self.intake.accept_at(inbound, &cursor) {
+            Ok(_) | Err(Refusal::Crowded) => {}
+            Err(refusal) => return Err(refusal),
+        }
         self.offset.stored(position, self.shared.parts.clock.unix());
         Ok(())
     }
@@ -279,11 +282,7 @@ impl Listener {
 
     fn pause(&mut self, refusal: Refusal) {
         if !std::mem::replace(&mut self.paused, true) {
-            let why = match refusal {
-                Refusal::Full => "too many unfinished messages",
-                Refusal::Store => "the store cannot commit",
-            };
-            log::warn!(channel = self.shared.parts.name.as_str(), reason = why; "messages stay with the platform until there is room");
+            log::warn!(channel = self.shared.parts.name.as_str(), reason = refusal.why(); "messages stay with the platform until there is room");
         }
     }
 

@@ -337,14 +337,12 @@ impl Desk {
 
     fn take(&self, inbound: Inbound) -> Result<Acceptance, Response> {
         let busy =
-            |message| Response::error(503, "busy", message).with("Retry-After", COME_AGAIN_S);
+            |message: &str| Response::error(503, "busy", message).with("Retry-After", COME_AGAIN_S);
         let Some(intake) = self.intake.get() else {
             return Err(busy("not started yet"));
         };
-        intake.accept(inbound).map_err(|refusal| match refusal {
-            Refusal::Full => busy("too many unfinished messages, come again later"),
-            Refusal::Store => busy("the message cannot be stored now, come again later"),
-        })
+        let taken = intake.accept(inbound);
+        taken.map_err(|refusal: Refusal| busy(&format!("{}, come again later", refusal.why())))
     }
 
     /// Takes a message and keeps the caller until its answer, for `span` at most. The place is
