@@ -4,10 +4,14 @@
 
 use std::ops::Range;
 
+use crate::base::text::prefix;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 /// Characters to which a column of a table is filled up; wider cells stand as they are.
 const COLUMN_MOST: usize = 30;
+
+/// Bytes of a link's words in which its own address is looked for.
+const LINK_WORDS: usize = 512;
 
 /// Plain text and the marks on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,7 +83,10 @@ struct Open {
 #[derive(Default)]
 struct Reader {
     rich: Rich,
+    /// Each emphasis once at most, so that few lie open however deep a text nests them.
     open: Vec<Open>,
+    /// How often each emphasis has begun within itself: bold, italic, struck through.
+    again: [usize; 3],
     /// Line ends due before the next words.
     gap: usize,
     /// The next number of each list around, 0 for one with bullets.
@@ -246,7 +253,7 @@ impl Reader {
         };
         if self.length() == from {
             self.push(&url);
-        } else if !is_web(&url) && !url.is_empty() && !self.said(from).contains(bare(&url)) {
+        } else if !is_web(&url) && !url.is_empty() && !self.said_lately(from, bare(&url)) {
             self.push(&format!(" ({url})"));
         }
         if self.links.is_empty() {
@@ -351,15 +358,34 @@ impl Reader {
         self.cell.as_ref().map_or(self.rich.text.len(), String::len)
     }
 
-    fn said(&self, from: usize) -> &str {
+    /// Whether the first words since `from` name an address. Pictures lie within pictures: all that
+    /// each says is not looked through.
+    fn said_lately(&self, from: usize, address: &str) -> bool {
         let whole = self.cell.as_ref().unwrap_or(&self.rich.text);
-        whole.get(from..).unwrap_or_default()
+        prefix(whole.get(from..).unwrap_or_default(), LINK_WORDS).contains(address)
     }
 
     fn begin(&mut self, look: Look) {
         // A table's cells carry no marks, and code carries none either.
-        if self.cell.is_none() {
-            self.open.push(Open { from: None, look });
+        if self.cell.is_some() {
+            return;
+        }
+        // Emphasis within the same emphasis, as in a heading, is one.
+        if self.open.iter().any(|open| open.look == look) {
+            if let Some(again) = self.again(&look) {
+                *again += 1;
+                return;
+            }
+        }
+        self.open.push(Open { from: None, look });
+    }
+
+    fn again(&mut self, look: &Look) -> Option<&mut usize> {
+        match look {
+            Look::Bold => Some(&mut self.again[0]),
+            Look::Italic => Some(&mut self.again[1]),
+            Look::Strike => Some(&mut self.again[2]),
+            _ => None,
         }
     }
 
@@ -371,11 +397,13 @@ impl Reader {
         let Some(at) = self.open.iter().rposition(|open| which(&open.look)) else {
             return;
         };
-        let Open { from, look } = self.open.remove(at);
-        // Emphasis within the same emphasis, as in a heading, is one.
-        if !self.open.iter().any(|open| open.look == look) {
-            self.mark(from, look);
+        let look = self.open[at].look.clone();
+        if let Some(again) = self.again(&look).filter(|again| **again > 0) {
+            *again -= 1;
+            return;
         }
+        let Open { from, look } = self.open.remove(at);
+        self.mark(from, look);
     }
 
     fn mark(&mut self, from: Option<usize>, look: Look) {

@@ -211,3 +211,27 @@ fn a_wide_table_of_short_rows_stays_short() {
         "a | b | c\n--+---+--\n  | 2",
     );
 }
+
+#[test]
+fn a_text_nested_a_hundred_thousand_times_is_read_at_once() {
+    let deep = 100_000;
+    let around =
+        |before: &str, after: &str| format!("{}x{}", before.repeat(deep), after.repeat(deep));
+    for source in [
+        around("*a **b ", " b** a*"),
+        around("*a ", ""),
+        around("![a", "](b)"),
+        around("> ", ""),
+        around("- ", ""),
+        around("~~_", "_~~"),
+        around("[", "](mailto:a)"),
+        "|a".repeat(deep) + "\n" + &"|-".repeat(deep),
+    ] {
+        let begun = std::time::Instant::now();
+        let rich = read(&source);
+        let taken = begun.elapsed();
+        println!("{:?}: {taken:?}, {} marks", &source[..8], rich.marks.len());
+        // A second or less; what grows with the square takes minutes.
+        assert!(taken.as_secs() < 20, "{taken:?} for {:?}…", &source[..8]);
+    }
+}
