@@ -1,22 +1,10 @@
-//! What was typed: one table of commands from which parsing and help come, and the closed set of
-//! things that can be asked for. Pure: reads no file, no environment, prints nothing.
+//! The closed set of things that can be asked for, and the one table of commands from which parsing
+//! and help come.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use lexopt::Arg;
-
-use super::style::Wish;
-use crate::base::text::{nearest, printable};
-
-/// A command line that makes sense.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Typed {
-    /// What is asked for.
-    pub command: Command,
-    /// Whether colour was switched off.
-    pub colour: Wish,
-}
+use super::given::{Flag, Given, Usage};
+use crate::base::text::nearest;
 
 /// What can be asked for, with what was typed and nothing filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +139,15 @@ pub enum Form {
     Json,
 }
 
+impl Form {
+    fn of(given: &Given) -> Form {
+        match given.has("json") {
+            true => Form::Json,
+            false => Form::Text,
+        }
+    }
+}
+
 /// One command of the table.
 #[derive(Debug)]
 pub struct Entry {
@@ -164,7 +161,8 @@ pub struct Entry {
     pub summary: &'static str,
     /// What else there is to know; complete sentences.
     pub about: &'static str,
-    build: fn(Given) -> Result<Command, Usage>,
+    /// What its words and options ask for.
+    pub build: fn(Given) -> Result<Command, Usage>,
 }
 
 impl PartialEq for Entry {
@@ -174,17 +172,6 @@ impl PartialEq for Entry {
 }
 
 impl Eq for Entry {}
-
-/// One option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flag {
-    /// Its name without dashes.
-    pub name: &'static str,
-    /// What its value is called; empty where it takes none.
-    pub value: &'static str,
-    /// One line for help.
-    pub summary: &'static str,
-}
 
 const CONFIG: Flag = Flag {
     name: "config",
@@ -293,7 +280,7 @@ pub static COMMANDS: [Entry; 8] = [
                     true => Reach::Preflight,
                     false => Reach::Offline,
                 },
-                form: given.form(),
+                form: Form::of(&given),
                 env_file: given.path("env-file")?,
             }))
         },
@@ -309,7 +296,7 @@ pub static COMMANDS: [Entry; 8] = [
             Ok(Command::Status(Status {
                 config: given.path("config")?,
                 addr: given.text("addr")?,
-                form: given.form(),
+                form: Form::of(&given),
             }))
         },
     },
@@ -374,7 +361,7 @@ pub static COMMANDS: [Entry; 8] = [
                 chat,
                 tool: given.text("tool")?,
                 target,
-                form: given.form(),
+                form: Form::of(&given),
             }))
         },
     },
@@ -401,255 +388,33 @@ pub static COMMANDS: [Entry; 8] = [
         flags: &[],
         summary: "show this list, or how one command is used",
         about: "",
-        build: |mut given| Ok(Command::Help(given.command()?)),
+        build: |given| Ok(Command::Help(named(&given.shown())?)),
     },
 ];
 
 /// Commands that Korvun has, but not this build of it.
 const LATER: [&str; 3] = ["reload", "backup", "restore"];
 
-/// A command line that makes no sense, and what would.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// What is wrong; no control characters.
-    pub problem: String,
-    /// What would help; no control characters.
-    pub help: String,
-}
-
-impl Usage {
-    fn new(problem: impl AsRef<str>, help: impl AsRef<str>) -> Usage {
-        Usage {
-            problem: printable(problem.as_ref()),
-            help: printable(help.as_ref()),
-        }
+/// The command that these words name, and nothing more; `None` where there are none.
+fn named(words: &[String]) -> Result<Option<&'static Entry>, Usage> {
+    if words.is_empty() {
+        return Ok(None);
     }
-}
-
-/// The words and options of a command line.
-#[derive(Debug, Default)]
-struct Given {
-    words: Vec<OsString>,
-    flags: Vec<(&'static Flag, Option<OsString>)>,
-}
-
-impl Given {
-    fn has(&self, name: &str) -> bool {
-        self.flags.iter().any(|(flag, _)| flag.name == name)
+    let (entry, used) = find(words)?;
+    match words.get(used) {
+        Some(more) => Err(Usage::new(
+            format!("`{more}` is one word too many"),
+            "`korvun help` lists all commands",
+        )),
+        None => Ok(Some(entry)),
     }
-
-    fn form(&self) -> Form {
-        match self.has("json") {
-            true => Form::Json,
-            false => Form::Text,
-        }
-    }
-
-    fn value(&mut self, name: &str) -> Result<Option<OsString>, Usage> {
-        let mut values = self.flags.iter().filter(|(flag, _)| flag.name == name);
-        let first = values.next();
-        if values.next().is_some() {
-            return Err(Usage::new(
-                format!("--{name} is given twice"),
-                "give it once",
-            ));
-        }
-        match first.and_then(|(_, value)| value.clone()) {
-            Some(value) if value.is_empty() => Err(Usage::new(
-                format!("--{name} is empty"),
-                "leave it out, or give it a value",
-            )),
-            value => Ok(value),
-        }
-    }
-
-    fn path(&mut self, name: &str) -> Result<Option<PathBuf>, Usage> {
-        Ok(self.value(name)?.map(PathBuf::from))
-    }
-
-    fn text(&mut self, name: &str) -> Result<Option<String>, Usage> {
-        self.value(name)?
-            .map(|value| {
-                value.into_string().map_err(|value| {
-                    let shown = value.to_string_lossy().into_owned();
-                    Usage::new(format!("--{name} `{shown}` is not UTF-8"), "type it anew")
-                })
-            })
-            .transpose()
-    }
-
-    /// The one word behind the command, which names a `what`.
-    fn operand(&mut self, what: &str) -> Result<Option<OsString>, Usage> {
-        if let Some(more) = self.words.get(1) {
-            let shown = more.to_string_lossy().into_owned();
-            return Err(Usage::new(
-                format!("`{shown}` is one word too many"),
-                format!("name one {what}"),
-            ));
-        }
-        match self.words.pop() {
-            Some(word) if word.is_empty() => Err(Usage::new(
-                format!("the {what}'s name is empty"),
-                format!("leave it out, or name a {what}"),
-            )),
-            word => Ok(word),
-        }
-    }
-
-    /// The same as a text.
-    fn word(&mut self, what: &str) -> Result<Option<String>, Usage> {
-        let word = self.operand(what)?;
-        word.map(|word| {
-            word.into_string().map_err(|word| {
-                let shown = word.to_string_lossy().into_owned();
-                Usage::new(format!("`{shown}` is not UTF-8"), "type it anew")
-            })
-        })
-        .transpose()
-    }
-
-    /// The words as the name of a command, for `help`.
-    fn command(&mut self) -> Result<Option<&'static Entry>, Usage> {
-        let words: Vec<String> = shown(&self.words);
-        match words.as_slice() {
-            [] => Ok(None),
-            words => {
-                let (entry, used) = find(words)?;
-                match words.get(used) {
-                    Some(more) => Err(Usage::new(
-                        format!("`{more}` is one word too many"),
-                        "`korvun help` lists all commands",
-                    )),
-                    None => Ok(Some(entry)),
-                }
-            }
-        }
-    }
-}
-
-fn shown(words: &[OsString]) -> Vec<String> {
-    words
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect()
-}
-
-/// Reads a command line; the program's own name is not part of `args`.
-///
-/// # Errors
-/// [`Usage`], with the nearest real name where one was mistyped.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Typed, Usage> {
-    let mut given = read(args)?;
-    let colour = match given.has("no-color") {
-        true => Wish::Plain,
-        false => Wish::Auto,
-    };
-    let wants_help = given.has("help");
-    given.flags.retain(|(flag, _)| !EVERYWHERE.contains(flag));
-    let words = shown(&given.words);
-    let entry = match words.as_slice() {
-        [] if wants_help || given.flags.is_empty() => {
-            let command = Command::Help(None);
-            return Ok(Typed { command, colour });
-        }
-        // Options without a command belong to `serve`, as in `korvun --config FILE`.
-        [] => &COMMANDS[0],
-        words => {
-            let (entry, used) = find(words)?;
-            given.words.drain(..used);
-            entry
-        }
-    };
-    if wants_help {
-        let command = Command::Help(Some(entry));
-        return Ok(Typed { command, colour });
-    }
-    if let Some((flag, _)) = given
-        .flags
-        .iter()
-        .find(|(flag, _)| !entry.flags.contains(flag))
-    {
-        return Err(Usage::new(
-            format!("`{}` takes no --{}", entry.name, flag.name),
-            format!("`korvun help {}` lists what it takes", entry.name),
-        ));
-    }
-    if let (true, Some(word)) = (entry.operand.is_empty(), given.words.first()) {
-        return Err(Usage::new(
-            format!("`{}` is one word too many", word.to_string_lossy()),
-            format!("`korvun help {}` shows how it is used", entry.name),
-        ));
-    }
-    let command = (entry.build)(given)?;
-    Ok(Typed { command, colour })
-}
-
-/// Sorts a command line into words and options.
-fn read(args: impl IntoIterator<Item = OsString>) -> Result<Given, Usage> {
-    // The documented form `-config FILE` has a single dash.
-    let args = args.into_iter().map(|arg| match arg.to_str() {
-        Some(text) if text == "-config" || text.starts_with("-config=") => {
-            OsString::from(format!("-{text}"))
-        }
-        _ => arg,
-    });
-    let mut parser = lexopt::Parser::from_args(args);
-    let mut given = Given::default();
-    loop {
-        let name = match parser.next().map_err(usage)? {
-            None => return Ok(given),
-            Some(Arg::Value(word)) => {
-                given.words.push(word);
-                continue;
-            }
-            Some(Arg::Short('h')) => "help".to_owned(),
-            Some(Arg::Short('V')) => {
-                given.words.push("version".into());
-                continue;
-            }
-            Some(Arg::Long("version")) => {
-                given.words.push("version".into());
-                continue;
-            }
-            Some(Arg::Short(letter)) => return Err(unknown_flag(&format!("-{letter}"), "")),
-            Some(Arg::Long(name)) => name.to_owned(),
-        };
-        let Some(flag) = flags().find(|flag| flag.name == name) else {
-            return Err(unknown_flag(&format!("--{name}"), &name));
-        };
-        let value = match flag.value {
-            "" => None,
-            _ => Some(parser.value().map_err(usage)?),
-        };
-        given.flags.push((flag, value));
-    }
-}
-
-/// Every option of every command.
-fn flags() -> impl Iterator<Item = &'static Flag> {
-    COMMANDS
-        .iter()
-        .flat_map(|entry| entry.flags)
-        .chain(&EVERYWHERE)
-}
-
-fn unknown_flag(typed: &str, name: &str) -> Usage {
-    let near = nearest(name, flags().map(|flag| flag.name));
-    Usage::new(
-        format!("unknown option `{typed}`"),
-        match near.filter(|_| !name.is_empty()) {
-            Some(near) => format!("did you mean --{near}?"),
-            None => "`korvun help COMMAND` lists the options of a command".to_owned(),
-        },
-    )
-}
-
-fn usage(error: lexopt::Error) -> Usage {
-    Usage::new(error.to_string(), "`korvun help` lists all commands")
 }
 
 /// The command that these words begin with, and how many of them name it.
-fn find(words: &[String]) -> Result<(&'static Entry, usize), Usage> {
+///
+/// # Errors
+/// [`Usage`], with the nearest real name.
+pub fn find(words: &[String]) -> Result<(&'static Entry, usize), Usage> {
     for entry in &COMMANDS {
         let name: Vec<&str> = entry.name.split(' ').collect();
         if words.len() >= name.len() && words.iter().zip(&name).all(|(a, b)| a == b) {
@@ -686,228 +451,4 @@ fn find(words: &[String]) -> Result<(&'static Entry, usize), Usage> {
             None => "`korvun help` lists all commands".to_owned(),
         },
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn typed(line: &str) -> Result<Typed, Usage> {
-        parse(line.split_whitespace().map(OsString::from))
-    }
-
-    fn command(line: &str) -> Command {
-        typed(line).expect(line).command
-    }
-
-    fn serve(config: Option<&str>, env_file: Option<&str>) -> Command {
-        Command::Serve(Serve {
-            config: config.map(PathBuf::from),
-            env_file: env_file.map(PathBuf::from),
-        })
-    }
-
-    #[test]
-    fn what_is_typed_is_understood() {
-        let check = |file: Option<&str>, reach, form| {
-            Command::Check(Check {
-                file: file.map(PathBuf::from),
-                reach,
-                form,
-                env_file: None,
-            })
-        };
-        let status = |config: Option<&str>, addr: Option<&str>, form| {
-            Command::Status(Status {
-                config: config.map(PathBuf::from),
-                addr: addr.map(str::to_owned),
-                form,
-            })
-        };
-        let explain = |channel: Option<&str>, chat, target| {
-            Command::Explain(Explain {
-                brain: "casa".into(),
-                config: None,
-                channel: channel.map(str::to_owned),
-                chat,
-                tool: None,
-                target,
-                form: Form::Text,
-            })
-        };
-        let entry = |name| COMMANDS.iter().find(|entry| entry.name == name);
-        for (line, expected) in [
-            ("", Command::Help(None)),
-            ("--no-color", Command::Help(None)),
-            ("help", Command::Help(None)),
-            ("--help", Command::Help(None)),
-            ("-h", Command::Help(None)),
-            ("help serve", Command::Help(entry("serve"))),
-            ("help config check", Command::Help(entry("config check"))),
-            ("serve --help", Command::Help(entry("serve"))),
-            ("config check -h", Command::Help(entry("config check"))),
-            ("version", Command::Version),
-            ("--version", Command::Version),
-            ("-V", Command::Version),
-            ("serve", serve(None, None)),
-            ("serve --config a.json", serve(Some("a.json"), None)),
-            ("--config a.json serve", serve(Some("a.json"), None)),
-            (
-                "serve --config=a.json --env-file e",
-                serve(Some("a.json"), Some("e")),
-            ),
-            ("-config a.json", serve(Some("a.json"), None)),
-            ("-config=a.json", serve(Some("a.json"), None)),
-            ("--config a.json", serve(Some("a.json"), None)),
-            ("serve -config a.json", serve(Some("a.json"), None)),
-            ("config check", check(None, Reach::Offline, Form::Text)),
-            (
-                "config check a.json",
-                check(Some("a.json"), Reach::Offline, Form::Text),
-            ),
-            (
-                "config check --config a.json",
-                check(Some("a.json"), Reach::Offline, Form::Text),
-            ),
-            (
-                "config check a.json --preflight --json",
-                check(Some("a.json"), Reach::Preflight, Form::Json),
-            ),
-            (
-                "config check --json -- --odd",
-                check(Some("--odd"), Reach::Offline, Form::Json),
-            ),
-            ("status", status(None, None, Form::Text)),
-            (
-                "status --json --addr h:1 --config c",
-                status(Some("c"), Some("h:1"), Form::Json),
-            ),
-            ("demo", Command::Demo),
-            ("chat", Command::Chat(Chat::default())),
-            (
-                "chat casa/kitchen --addr h:1 --env-file e --config c",
-                Command::Chat(Chat {
-                    brain: Some("casa/kitchen".into()),
-                    config: Some("c".into()),
-                    addr: Some("h:1".into()),
-                    env_file: Some("e".into()),
-                }),
-            ),
-            ("explain casa", explain(None, None, None)),
-            (
-                "explain casa --channel console --chat direct --url http://h/x",
-                explain(
-                    Some("console"),
-                    Some(Chats::Direct),
-                    Some(Target::Url("http://h/x".into())),
-                ),
-            ),
-            (
-                "explain --chat=group casa --path a/b",
-                explain(None, Some(Chats::Group), Some(Target::Path("a/b".into()))),
-            ),
-        ] {
-            assert_eq!(command(line), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn colour_can_be_switched_off_anywhere() {
-        assert_eq!(
-            typed("status --no-color").map(|t| t.colour),
-            Ok(Wish::Plain)
-        );
-        assert_eq!(
-            typed("--no-color status").map(|t| t.colour),
-            Ok(Wish::Plain)
-        );
-        assert_eq!(typed("status").map(|t| t.colour), Ok(Wish::Auto));
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_told_with_what_would() {
-        for (line, problem, help) in [
-            ("serv", "unknown command `serv`", "did you mean `serve`?"),
-            ("chekc", "unknown command `chekc`", "`korvun help` lists"),
-            (
-                "confg check",
-                "unknown command `confg`",
-                "did you mean `config`?",
-            ),
-            ("config", "`config` alone", "`config check`"),
-            (
-                "config chekc",
-                "unknown command `config chekc`",
-                "`config check`",
-            ),
-            (
-                "help serv",
-                "unknown command `serv`",
-                "did you mean `serve`?",
-            ),
-            ("help serve now", "`now` is one word too many", ""),
-            (
-                "serve now",
-                "`now` is one word too many",
-                "korvun help serve",
-            ),
-            ("config check a b", "`b` is one word too many", ""),
-            ("config check a --config b", "named twice", ""),
-            (
-                "serve --confg a",
-                "unknown option `--confg`",
-                "did you mean --config?",
-            ),
-            ("serve -x", "unknown option `-x`", ""),
-            (
-                "serve --json",
-                "`serve` takes no --json",
-                "korvun help serve",
-            ),
-            ("serve --config", "--config", ""),
-            ("serve --config=", "--config is empty", ""),
-            ("serve --config a --config b", "--config is given twice", ""),
-            ("status --json=yes", "--json", ""),
-            ("reload", "`reload`: this build does not have it yet", ""),
-            (
-                "help backup",
-                "`backup`: this build does not have it yet",
-                "",
-            ),
-            ("chat a b", "`b` is one word too many", "name one brain"),
-            ("explain", "`explain` needs a brain", "brains"),
-            (
-                "explain a --chat both",
-                "--chat `both`",
-                "`direct` or `group`",
-            ),
-            ("explain a --url u --path p", "--url and --path at once", ""),
-            (
-                "restore --no-color",
-                "`restore`: this build does not have it yet",
-                "",
-            ),
-            ("\u{1b}[2J", "unknown command `\\u{1b}[2J`", ""),
-        ] {
-            let usage = typed(line).expect_err(line);
-            assert!(usage.problem.contains(problem), "{line}: {usage:?}");
-            assert!(usage.help.contains(help), "{line}: {usage:?}");
-        }
-    }
-
-    #[test]
-    fn the_table_describes_every_command_once() {
-        for (n, entry) in COMMANDS.iter().enumerate() {
-            assert!(
-                !entry.summary.is_empty() && entry.summary.len() < 72,
-                "{}",
-                entry.name
-            );
-            assert!(COMMANDS[..n].iter().all(|other| other.name != entry.name));
-        }
-        assert_eq!(
-            COMMANDS[0].name, "serve",
-            "options without a command belong to it"
-        );
-    }
 }

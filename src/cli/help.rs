@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::command::{Entry, Flag, COMMANDS, EVERYWHERE};
+use super::command::{Entry, COMMANDS, EVERYWHERE};
+use super::given::Flag;
 use super::style::{Role, Style};
 
 /// Characters of one line of running text: fits a terminal of 80.

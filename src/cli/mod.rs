@@ -6,7 +6,9 @@ pub mod check;
 pub mod command;
 mod demo;
 pub mod explain;
+pub mod given;
 mod help;
+pub mod parse;
 mod serve;
 pub mod status;
 pub mod style;
@@ -26,7 +28,8 @@ use crate::config::skills;
 use crate::daemon::load::catalogue;
 use crate::daemon::preflight::{self, Preflight};
 use crate::domain::limits::Limits;
-use command::{Command, Reach, Usage};
+use command::{Command, Reach};
+use given::Usage;
 use style::{Role, Style, Wish};
 
 /// The configuration file that is meant where none is named.
@@ -71,7 +74,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         true => Wish::Plain,
         false => Wish::Auto,
     };
-    let typed = match command::parse(args) {
+    let typed = match parse::parse(args) {
         Ok(typed) => typed,
         Err(usage) => return complain(&usage, wish),
     };
