@@ -4,6 +4,8 @@ pub mod console;
 pub mod discord;
 pub mod kinds;
 pub mod port;
+mod reports;
+pub mod rules;
 mod strangers;
 pub mod telegram;
 mod typing;

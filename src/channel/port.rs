@@ -7,6 +7,7 @@ use crate::domain::cursor::{Cursor, Reached};
 use crate::domain::ids::{ChannelName, Conversation, MessageId};
 use crate::domain::message::{Inbound, Outgoing, Role};
 use crate::net::cancel::Cancel;
+use crate::net::error::HttpError;
 
 /// Where a channel hands in what people write. The engine implements it.
 pub trait Intake: Send + Sync {
@@ -249,5 +250,19 @@ impl Look {
             message: message.into(),
             help: help.into(),
         }
+    }
+
+    /// One that could not be taken: the platform was not reached, over the way out that a chat
+    /// channel has.
+    #[must_use]
+    pub fn unreached(message: impl Into<String>, error: &HttpError) -> Look {
+        Look::broken(
+            message,
+            match error {
+                HttpError::Tls(..) => "correct base_url, or have SSL_CERT_FILE name the authority that signed its certificate",
+                HttpError::Shield(_) => "over plain http the token goes to private addresses only: use https",
+                _ => "is the network up, and is base_url right? the daemon starts without it and tries again",
+            },
+        )
     }
 }

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use korvun::base::clock::Clock;
-use korvun::channel::discord::event::{self, Rules, Seen};
+use korvun::channel::discord::event::{self, Seen};
 use korvun::channel::discord::session::{
     Came, Event as Happened, Payload, Say, Session, Starts, Step,
 };
 use korvun::channel::port::Held;
+use korvun::channel::rules::Rules;
 use korvun::config::plan::Respond;
 use korvun::domain::limits::Limits;
 use korvun::net::ws::Address;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use korvun::base::clock::Clock;
 use korvun::channel::port::Held;
+use korvun::channel::rules::Rules;
 use korvun::channel::telegram::offset::Offset;
 use korvun::channel::telegram::poll::{Came, Poller, Step};
-use korvun::channel::telegram::update::{self, Me, Rules, Seen};
+use korvun::channel::telegram::update::{self, Me, Seen};
 use korvun::channel::telegram::{Failure, Refused};
 use korvun::config::plan::Respond;
 use korvun::domain::cursor::Cursor;

@@ -5,8 +5,8 @@
 use serde_json::Value;
 
 use crate::base::text::prefix;
-use crate::config::plan::Respond;
-use crate::domain::ids::{ChannelName, Conversation};
+use crate::channel::rules::Rules;
+use crate::domain::ids::Conversation;
 use crate::domain::message::{ChatKind, Inbound, Language};
 use crate::watch::Ignored;
 
@@ -41,21 +41,6 @@ impl Me {
     fn is_called(&self, id: &str) -> bool {
         id == self.id
     }
-}
-
-/// Who may talk, and what counts as talking to the bot.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    /// The channel.
-    pub channel: ChannelName,
-    /// Who may talk, by id; none is everybody.
-    pub allow_from: Option<Vec<String>>,
-    /// What is answered where several people are.
-    pub respond: Respond,
-    /// Words that are commands here, each with its slash.
-    pub commands: Vec<String>,
-    /// Bytes of a text that are kept.
-    pub text_bytes: usize,
 }
 
 /// What an event is.
@@ -119,8 +104,7 @@ fn message(data: &Value, me: &Me, rules: &Rules) -> Seen {
         true => ChatKind::Direct,
         false => ChatKind::Group,
     };
-    let allowed = rules.allow_from.as_ref();
-    if allowed.is_some_and(|ids| !ids.iter().any(|known| known == sender)) {
+    if !rules.admits(sender) {
         return Seen::Passed {
             reason: Ignored::NotAllowed,
             sender: Some(sender.to_owned()),
@@ -134,8 +118,7 @@ fn message(data: &Value, me: &Me, rules: &Rules) -> Seen {
             _ => passed(Ignored::Kind),
         };
     }
-    let heard = chat == ChatKind::Direct
-        || rules.respond == Respond::All
+    let heard = rules.hears_all(chat)
         || list(&data["mentions"]).any(|user| user["id"].as_str() == Some(me.id.as_str()))
         || data["referenced_message"]["author"]["id"].as_str() == Some(me.id.as_str())
         || is_command(text, &rules.commands);

@@ -3,6 +3,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::config::plan::Respond;
+use crate::domain::ids::ChannelName;
 
 const ME: &str = "900";
 

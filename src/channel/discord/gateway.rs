@@ -10,10 +10,9 @@ use crate::base::clock::Deadline;
 use crate::base::random;
 use crate::base::sync::lock;
 use crate::channel::port::{Intake, Refusal};
-use crate::channel::strangers::Strangers;
+use crate::channel::reports::Reports;
 use crate::domain::message::Inbound;
 use crate::net::ws::{self, Address, Opening, Socket};
-use crate::watch::board::ChannelState;
 use crate::watch::{Fault, Ignored};
 
 use super::event::{self, Seen};
@@ -38,27 +37,23 @@ pub(super) struct Gateway {
     intake: Arc<dyn Intake>,
     session: Session,
     socket: Option<Socket>,
-    state: Option<ChannelState>,
-    strangers: Strangers,
+    reports: Reports,
     withheld: Option<Instant>,
-    /// Whether there was no room for the last message.
-    full: bool,
     /// Whether something that is no payload has been logged.
     odd: bool,
 }
 
 impl Gateway {
     pub(super) fn new(shared: Arc<Shared>, intake: Arc<dyn Intake>) -> Gateway {
-        let limits = &shared.parts.limits;
+        let parts = &shared.parts;
+        let limits = &parts.limits;
         Gateway {
             session: Session::new(limits, shared.parts.clock.now()),
-            strangers: Strangers::new(limits.stranger_again, limits.strangers_known),
+            reports: Reports::new(&parts.name, &parts.watch, &parts.clock, limits),
             shared,
             intake,
             socket: None,
-            state: None,
             withheld: None,
-            full: false,
             odd: false,
         }
     }
@@ -117,7 +112,7 @@ impl Gateway {
             }
             Step::Take(event) => self.take(event),
             Step::Tell(state, why) => {
-                self.tell(state, why.as_deref());
+                self.reports.state(state, why.as_deref());
                 return true;
             }
             Step::Over => return false,
@@ -232,7 +227,7 @@ impl Gateway {
                     return Came::Full(why);
                 }
             }
-            Seen::Passed { reason, sender } => self.pass(reason, sender.as_deref()),
+            Seen::Passed { reason, sender } => self.reports.ignored(reason, sender.as_deref()),
             Seen::Withheld => self.withheld(),
             Seen::Nothing => {}
         }
@@ -258,30 +253,18 @@ impl Gateway {
     fn accept(&mut self, inbound: Inbound) -> Result<(), &'static str> {
         match self.intake.accept_kept(inbound) {
             Ok(_) | Err(Refusal::Crowded) => {
-                self.full = false;
+                self.reports.room();
                 Ok(())
             }
             Err(refusal) => {
-                let why = refusal.why();
-                if !std::mem::replace(&mut self.full, true) {
-                    log::warn!(channel = self.shared.parts.name.as_str(), reason = why; "messages stay with the platform until there is room");
-                }
-                Err(why)
+                self.reports.full(refusal);
+                Err(refusal.why())
             }
-        }
-    }
-
-    fn pass(&mut self, reason: Ignored, sender: Option<&str>) {
-        let parts = &self.shared.parts;
-        parts.watch.ignored(&parts.name, reason);
-        let now = parts.clock.now();
-        if let Some(sender) = sender.filter(|sender| self.strangers.names(sender, now)) {
-            log::info!(channel = parts.name.as_str(), sender = sender; "a sender who is not in allow_from was ignored");
         }
     }
 
     fn withheld(&mut self) {
-        self.pass(Ignored::Kind, None);
+        self.reports.ignored(Ignored::Kind, None);
         let now = self.shared.parts.clock.now();
         let recent = |at: Instant| now.saturating_duration_since(at) < WITHHELD_AGAIN;
         if !self.withheld.is_some_and(recent) {
@@ -291,25 +274,6 @@ impl Gateway {
                 cure = "https://discord.com/developers/applications, the application, Bot, Message Content Intent";
                 "Discord keeps the text of messages back"
             );
-        }
-    }
-
-    /// Reports the state, and writes one line each time that it changes.
-    fn tell(&mut self, state: ChannelState, why: Option<&str>) {
-        let parts = &self.shared.parts;
-        parts.watch.channel_state(&parts.name, state, why);
-        if self.state.replace(state) == Some(state) {
-            return;
-        }
-        let (channel, why) = (parts.name.as_str(), why.unwrap_or_default());
-        match state {
-            ChannelState::Failed => {
-                log::error!(channel = channel, error = why; "channel failed, the rest runs on");
-            }
-            ChannelState::Connected => log::info!(channel = channel; "channel connected"),
-            state => {
-                log::warn!(channel = channel, state = state.word(), error = why; "channel without its connection, trying again");
-            }
         }
     }
 }

@@ -13,7 +13,6 @@ use crate::channel::port::{Look, Sight};
 use crate::config::plan::Chat;
 use crate::domain::url::Url;
 use crate::net::cancel::Cancel;
-use crate::net::error::HttpError;
 use crate::net::http::Wire;
 
 use super::rest::{Api, Call, Failure, Line};
@@ -106,9 +105,7 @@ fn amiss(path: &str, failure: &Failure) -> Look {
                 help: format!("try again in {} s", wait.as_secs().max(1)),
             }
         }
-        Failure::Net(HttpError::Tls(..)) => "correct base_url, or have SSL_CERT_FILE name the authority that signed its certificate",
-        Failure::Net(HttpError::Shield(_)) => "over plain http the token goes to private addresses only: use https",
-        Failure::Net(_) => "is the network up, and is base_url right? the daemon starts without it and tries again",
+        Failure::Net(error) => return Look::unreached(told, error),
         _ => "correct base_url: it must be the root of Discord's API, with its version",
     };
     Look::broken(told, help)

@@ -30,9 +30,9 @@ use crate::net::ws::Waker;
 use crate::watch::Watch;
 
 use super::port::{Channel, Held, Intake, SendFailure, StartError, Working};
+use super::rules::Rules;
 use super::typing::Typing;
 use buckets::{Buckets, Route};
-use event::Rules;
 use gateway::Gateway;
 use rest::{Api, Call, Failure, Line};
 

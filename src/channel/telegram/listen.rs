@@ -10,7 +10,7 @@ use serde_json::{json, Value};
 
 use crate::base::random;
 use crate::channel::port::{Intake, Refusal};
-use crate::channel::strangers::Strangers;
+use crate::channel::reports::Reports;
 use crate::domain::cursor::Cursor;
 use crate::domain::message::Inbound;
 use crate::watch::board::ChannelState;
@@ -32,23 +32,20 @@ pub(super) struct Listener {
     poller: Poller,
     me: Option<Me>,
     offset: Offset,
-    state: Option<ChannelState>,
-    paused: bool,
-    strangers: Strangers,
+    reports: Reports,
 }
 
 impl Listener {
     pub(super) fn new(shared: Arc<Shared>, intake: Arc<dyn Intake>) -> Listener {
-        let limits = &shared.parts.limits;
+        let parts = &shared.parts;
+        let limits = &parts.limits;
         Listener {
             poller: Poller::new(limits),
-            strangers: Strangers::new(limits.stranger_again, limits.strangers_known),
+            reports: Reports::new(&parts.name, &parts.watch, &parts.clock, limits),
             shared,
             intake,
             me: None,
             offset: Offset::default(),
-            state: None,
-            paused: false,
         }
     }
 
@@ -64,7 +61,8 @@ impl Listener {
                 Ok(false) => {}
                 Err(_) => {
                     self.shared.parts.watch.fault(Fault::Run);
-                    self.tell(ChannelState::Reconnecting, Some("a fault of Korvun's own"));
+                    self.reports
+                        .state(ChannelState::Reconnecting, Some("a fault of Korvun's own"));
                     if self.shared.cancel.wait(PANIC_REST) {
                         return;
                     }
@@ -81,7 +79,7 @@ impl Listener {
         }
         let verdict = self.poller.after(&came, random::number());
         if let Some((state, why)) = verdict.state {
-            self.tell(state, why.as_deref());
+            self.reports.state(state, why.as_deref());
         }
         match verdict.wait {
             None => true,
@@ -188,12 +186,12 @@ impl Listener {
                 Seen::Message(inbound) => {
                     if let Err(refusal) = self.accept(*inbound, position) {
                         self.advance();
-                        self.pause(refusal);
+                        self.reports.full(refusal);
                         return Came::NoRoom;
                     }
                 }
                 Seen::Passed { reason, sender } => {
-                    self.pass(reason, sender);
+                    self.reports.ignored(reason, sender.as_deref());
                     self.offset.passed(position);
                 }
                 Seen::Moved { from, to } => {
@@ -203,7 +201,7 @@ impl Listener {
             }
         }
         self.advance();
-        self.paused = false;
+        self.reports.room();
         if numbered.is_empty() && !updates.is_empty() {
             // Nothing of it can be acknowledged: it would come again at once.
             return Came::Failed(Failure::Odd { status: 200 });
@@ -258,50 +256,9 @@ impl Listener {
         };
         if let Some(position) = first_number(beginning) {
             log::warn!(channel = self.shared.parts.name.as_str(), update = position; "an update that cannot be read is passed over");
-            self.pass(Ignored::Kind, None);
+            self.reports.ignored(Ignored::Kind, None);
             self.offset.passed(position);
             self.advance();
-        }
-    }
-
-    fn pass(&mut self, reason: Ignored, sender: Option<String>) {
-        let parts = &self.shared.parts;
-        parts.watch.ignored(&parts.name, reason);
-        if let Some(sender) = sender {
-            self.stranger(&sender);
-        }
-    }
-
-    /// Names a stranger in the log, once in a while, so that the id can be copied.
-    fn stranger(&mut self, sender: &str) {
-        let parts = &self.shared.parts;
-        if self.strangers.names(sender, parts.clock.now()) {
-            log::info!(channel = parts.name.as_str(), sender = sender; "a sender who is not in allow_from was ignored");
-        }
-    }
-
-    fn pause(&mut self, refusal: Refusal) {
-        if !std::mem::replace(&mut self.paused, true) {
-            log::warn!(channel = self.shared.parts.name.as_str(), reason = refusal.why(); "messages stay with the platform until there is room");
-        }
-    }
-
-    /// Reports the state, and writes one line each time that it changes.
-    fn tell(&mut self, state: ChannelState, why: Option<&str>) {
-        let parts = &self.shared.parts;
-        parts.watch.channel_state(&parts.name, state, why);
-        if self.state.replace(state) == Some(state) {
-            return;
-        }
-        let (channel, why) = (parts.name.as_str(), why.unwrap_or_default());
-        match state {
-            ChannelState::Failed => {
-                log::error!(channel = channel, error = why; "channel failed, the rest runs on");
-            }
-            ChannelState::Connected => log::info!(channel = channel; "channel connected"),
-            state => {
-                log::warn!(channel = channel, state = state.word(), error = why; "channel without its connection, trying again");
-            }
         }
     }
 }

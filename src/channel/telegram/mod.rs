@@ -33,13 +33,13 @@ use crate::net::http::Wire;
 use crate::watch::Watch;
 
 use super::port::{Channel, Intake, SendFailure, StartError, Working};
+use super::rules::Rules;
 use super::typing::Typing;
 use api::{Api, Call, Line};
 use flood::Flood;
 use listen::Listener;
 use place::{Answerable, Place};
 use render::Part;
-use update::Rules;
 
 pub use api::{Failure, Refused};
 pub use look::look;

@@ -5,8 +5,8 @@
 use serde_json::Value;
 
 use crate::base::text::prefix;
-use crate::config::plan::Respond;
-use crate::domain::ids::{ChannelName, Conversation};
+use crate::channel::rules::Rules;
+use crate::domain::ids::Conversation;
 use crate::domain::message::{ChatKind, Inbound, Language};
 use crate::watch::Ignored;
 
@@ -67,21 +67,6 @@ impl Me {
     fn is_called(&self, name: &str) -> bool {
         !self.username.is_empty() && name.eq_ignore_ascii_case(&self.username)
     }
-}
-
-/// Who may talk, and what counts as talking to the bot.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    /// The channel.
-    pub channel: ChannelName,
-    /// Who may talk, by id; none is everybody.
-    pub allow_from: Option<Vec<String>>,
-    /// What is answered where several people are.
-    pub respond: Respond,
-    /// Words that are commands here, each with its slash.
-    pub commands: Vec<String>,
-    /// Bytes of a text that are kept.
-    pub text_bytes: usize,
 }
 
 /// What an update is.
@@ -150,17 +135,14 @@ pub fn read(update: &Value, me: &Me, rules: &Rules) -> Seen {
         return passed(Ignored::Bot);
     }
     let sender = sender.to_string();
-    let allowed = rules.allow_from.as_ref();
-    if allowed.is_some_and(|ids| !ids.contains(&sender)) {
+    if !rules.admits(&sender) {
         return Seen::Passed {
             reason: Ignored::NotAllowed,
             sender: Some(sender),
         };
     }
-    let heard = chat == ChatKind::Direct
-        || rules.respond == Respond::All
-        || words.calls(me, &rules.commands)
-        || is_reply_to(message, me.id);
+    let heard =
+        rules.hears_all(chat) || words.calls(me, &rules.commands) || is_reply_to(message, me.id);
     if !heard {
         return passed(Ignored::NotAddressed);
     }

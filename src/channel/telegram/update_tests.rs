@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::config::plan::Respond;
 
 fn me() -> Me {
     Me {
