@@ -140,7 +140,7 @@ fn no_file_names_a_registry_or_a_machine() {
 /// A small house in order, to which each mistake is added in turn.
 fn sound_house() -> Vec<File> {
     [
-        ("src/lib.rs", "//! A house.\npub mod base;\npub mod domain;\npub mod channel;\n"),
+        ("src/lib.rs", "//! A house.\npub mod base;\npub mod domain;\npub mod channel;\npub mod cli;\n"),
         ("src/main.rs", "//! Starts.\nfn main() { korvun::cli::run(); }\n"),
         ("src/base/mod.rs", "//! Words.\npub mod text;\n"),
         ("src/base/text.rs", "//! Text.\npub fn cut() {}\n"),
@@ -246,6 +246,9 @@ fn every_planted_mistake_is_found() {
         ("src/domain/ids_tests.rs", "//! Tests.", Rule::Hidden),
         ("src/cellar/mod.rs", "//! A cellar.", Rule::Room),
         ("src/domain/ids.rs", "use crate::Thing;", Rule::Room),
+        ("src/base/time.rs", "//! Time.", Rule::Orphan),
+        ("tests/area.rs", "//! An area.", Rule::Orphan),
+        ("tests/area/part.rs", "//! A part.", Rule::Orphan),
         ("src/base/util.rs", "//! This and that.", Rule::Nameless),
         (
             "src/base/helpers/mod.rs",
@@ -364,6 +367,7 @@ fn a_circle_by_way_of_a_folder_and_its_re_exports_is_found() {
         ),
     ];
     house.extend(add.map(|(path, text)| (path.to_owned(), text.to_owned())));
+    house[7].1.push_str("pub mod discord;\n");
     assert_eq!(findings(&house), []);
     house
         .iter_mut()

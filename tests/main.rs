@@ -34,5 +34,6 @@ mod store;
 mod support;
 mod telegram;
 mod tls;
+mod tools;
 mod webhook;
 mod wire;

@@ -1,3 +1,5 @@
+//! What is typed and what it comes to.
+
 use std::path::PathBuf;
 
 use super::*;

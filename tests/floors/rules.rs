@@ -93,6 +93,8 @@ pub enum Rule {
     Hidden,
     /// A file outside every room.
     Room,
+    /// A file that nothing brings in, so that it is never built and its tests never run.
+    Orphan,
     /// A file name that says nothing.
     Nameless,
     /// A file without its first sentence.
@@ -125,6 +127,7 @@ pub struct Finding {
 /// Everything in `files` that the house forbids.
 pub fn findings(files: &[File]) -> Vec<Finding> {
     let mut out = graph(files);
+    out.extend(orphans(files));
     for (path, text) in files {
         out.extend(manners(path, text, files));
     }
@@ -160,6 +163,36 @@ fn finding(rule: Rule, path: &str, line: usize, what: impl Into<String>) -> Find
         line,
         what: what.into(),
     }
+}
+
+/// Files that no `mod` brings in. Where crates begin, nothing has to; files of tests beside a tested
+/// one come in by their paths, which is judged elsewhere.
+fn orphans(files: &[File]) -> Vec<Finding> {
+    let begins = |path: &str| path.ends_with("/main.rs") || path == "src/lib.rs";
+    let brought_in = |path: &str| {
+        let module = path.trim_end_matches(".rs").trim_end_matches("/mod");
+        let Some((folder, name)) = module.rsplit_once('/') else {
+            return false;
+        };
+        let own = [
+            format!("{folder}.rs"),
+            format!("{folder}/mod.rs"),
+            format!("{folder}/lib.rs"),
+            format!("{folder}/main.rs"),
+        ];
+        let declares = |text: &str| {
+            tokens(text).windows(3).any(|next| {
+                next[0].word() == Some("mod") && next[1].word() == Some(name) && next[2].is(';')
+            })
+        };
+        let mut parents = files.iter().filter(|(path, _)| own.contains(path));
+        parents.any(|(_, text)| declares(text))
+    };
+    files
+        .iter()
+        .filter(|(path, _)| !begins(path) && !path.ends_with("_tests.rs") && !brought_in(path))
+        .map(|(path, _)| finding(Rule::Orphan, path, 0, "no `mod` brings this file in"))
+        .collect()
 }
 
 fn floor(room: &str) -> Option<usize> {

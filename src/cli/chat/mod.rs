@@ -20,6 +20,7 @@ use crate::daemon::load::catalogue;
 use crate::daemon::signal;
 use crate::domain::ids::EnvName;
 use crate::domain::limits::Limits;
+use crate::domain::message::Language;
 use server::{Answer, Server, Trouble};
 
 /// The first pause between two looks for an answer, and the longest: people notice tenths of a
@@ -118,7 +119,7 @@ fn prepare(typed: &Chat, style: Style) -> Result<Talk, Ended> {
         None => of_route(&plan),
     };
     let token = token(env, typed)?;
-    let server = Server::new(&addr, token, &format!("console::{brain}"))
+    let server = Server::new(&addr, token, &format!("console::{brain}"), language())
         .map_err(|error| Ended::new(Exit::Usage, error, "--addr takes HOST:PORT"))?;
     Ok(Talk {
         server,
@@ -134,6 +135,14 @@ fn prepare(typed: &Chat, style: Style) -> Result<Talk, Ended> {
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
         pause: Stop::new(),
     })
+}
+
+/// The language of this terminal (POSIX, "Internationalization Variables": the first of these that
+/// says something decides).
+fn language() -> Language {
+    let said = |name| std::env::var(name).ok().filter(|tag| !tag.is_empty());
+    let tag = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(said);
+    Language::of_tag(&tag.unwrap_or_default())
 }
 
 /// The brain that the console's route names, else the first one.

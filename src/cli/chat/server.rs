@@ -11,6 +11,7 @@ use crate::base::random;
 use crate::base::secret::Secret;
 use crate::domain::address::Shield;
 use crate::domain::limits::Limits;
+use crate::domain::message::Language;
 use crate::domain::url::Url;
 use crate::net::cancel::Cancel;
 use crate::net::http::{Client, Request, Resend, Response, Wire};
@@ -28,6 +29,7 @@ pub(super) struct Server {
     /// The conversation's key, percent-encoded.
     key: String,
     token: Secret,
+    language: Language,
 }
 
 /// What a message has come to.
@@ -57,11 +59,16 @@ pub(super) enum Trouble {
 }
 
 impl Server {
-    /// The gateway at `addr` (host and port).
+    /// The gateway at `addr` (host and port), whose own sentences are to be in that language.
     ///
     /// # Errors
     /// A sentence where `addr` is no address.
-    pub(super) fn new(addr: &str, token: Secret, conversation: &str) -> Result<Server, String> {
+    pub(super) fn new(
+        addr: &str,
+        token: Secret,
+        conversation: &str,
+        language: Language,
+    ) -> Result<Server, String> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let root = Url::parse(&format!("http://{addr}"))
             .map_err(|error| format!("`{addr}` is no address: {error}"))?;
@@ -72,6 +79,7 @@ impl Server {
             root,
             key: encoded(conversation),
             token,
+            language,
         })
     }
 
@@ -118,7 +126,10 @@ impl Server {
 
     fn call(&self, path: &str, body: Option<&[u8]>) -> Result<Value, Trouble> {
         let key = random::hex::<16>();
-        let headers = [("X-Idempotency-Key", key.as_str())];
+        let headers = [
+            ("X-Idempotency-Key", key.as_str()),
+            ("Accept-Language", self.language.tag()),
+        ];
         let request = Request {
             url: &self.root.join(path),
             json: body,
