@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use korvun::admin::server::{Admin, Options};
 use korvun::admin::{
-    AnswerView, Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ModelView,
-    ToolSupport, ToolsView,
+    AnswerView, Backend, BrainView, ChannelView, ConsoleMessage, ConsoleRefusal, Health,
+    MessageView, ModelView, ToolSupport, ToolsView,
 };
 use korvun::base::clock::{Clock, UnixMs};
 use korvun::base::secret::Secret;
@@ -18,6 +18,7 @@ use korvun::domain::brain::{
 };
 use korvun::domain::ids::{BrainName, MessageId};
 use korvun::domain::limits::Limits;
+use korvun::domain::message::Language;
 use korvun::watch::board::{ChannelHealth, ChannelState, Counts, ModelState};
 use korvun::watch::metrics::{self, Metrics};
 
@@ -25,10 +26,19 @@ use crate::support::raw_http::{ask, Raw, Reply};
 
 const TOKEN: &str = "an-admin-token-of-some-length";
 
+/// A message of the operator as the backend got it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Said {
+    id: String,
+    text: String,
+    key: Option<String>,
+    language: Language,
+}
+
 /// A backend whose facts the test sets.
 struct Desk {
     state: Mutex<ChannelState>,
-    said: Mutex<Vec<(String, String, Option<String>)>>,
+    said: Mutex<Vec<Said>>,
 }
 
 impl Backend for Desk {
@@ -76,20 +86,19 @@ impl Backend for Desk {
         }
     }
 
-    fn console_message(
-        &self,
-        id: &str,
-        text: &str,
-        idempotency_key: Option<&str>,
-    ) -> Result<MessageId, ConsoleRefusal> {
-        match id {
+    fn console_message(&self, message: &ConsoleMessage) -> Result<MessageId, ConsoleRefusal> {
+        match message.id {
             "full" => Err(ConsoleRefusal::Full),
             "broken" => Err(ConsoleRefusal::Store),
             "nobody" => Err(ConsoleRefusal::NoSuchBrain),
             _ => {
                 let mut said = self.said.lock().unwrap();
-                let key = idempotency_key.map(str::to_owned);
-                said.push((id.to_owned(), text.to_owned(), key));
+                said.push(Said {
+                    id: message.id.to_owned(),
+                    text: message.text.to_owned(),
+                    key: message.idempotency_key.map(str::to_owned),
+                    language: message.language,
+                });
                 Ok(MessageId::new(&format!("m{}", said.len())))
             }
         }
@@ -460,18 +469,19 @@ fn a_console_message_is_taken_once_it_is_sound() {
     let rig = Rig::new(Some(TOKEN));
     let reply = rig.say(
         "console%3A%3Ami%20casa%2Fa%C3%B1o",
-        "X-Idempotency-Key: once\r\n",
+        "X-Idempotency-Key: once\r\nAccept-Language: es-AR,es;q=0.9,en;q=0.8\r\n",
         r#"{"text":"¿qué hora es?"}"#,
     );
     assert_eq!(
         (reply.status, reply.json()),
         (202, serde_json::json!({"message_id": "m1"}))
     );
-    let expected = (
-        "mi casa/a\u{f1}o".to_owned(),
-        "¿qué hora es?".to_owned(),
-        Some("once".to_owned()),
-    );
+    let expected = Said {
+        id: "mi casa/a\u{f1}o".to_owned(),
+        text: "¿qué hora es?".to_owned(),
+        key: Some("once".to_owned()),
+        language: Language::Es,
+    };
     assert_eq!(*rig.desk.said.lock().unwrap(), [expected]);
     let most = Limits::default().text_bytes;
     let text = |text: &str| serde_json::json!({ "text": text }).to_string();
@@ -581,7 +591,7 @@ fn hostile_headers_change_nothing() {
     );
     assert_eq!(ask(rig.address, chunked).status, 202);
     let last = rig.desk.said.lock().unwrap().last().cloned();
-    assert_eq!(last.unwrap().1, "hey");
+    assert_eq!(last.unwrap().text, "hey");
 }
 
 #[test]

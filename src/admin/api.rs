@@ -10,10 +10,11 @@ use super::readiness;
 use super::reply::missed;
 use super::route::{Route, Surface};
 use super::tools;
-use super::{Backend, BrainView, ChannelView, ConsoleRefusal};
+use super::{Backend, BrainView, ChannelView, ConsoleMessage, ConsoleRefusal};
 use crate::base::clock::Clock;
 use crate::domain::brain::{Dispatch, Locality, Sensitivity};
 use crate::domain::ids::{BrainName, Conversation, MessageId};
+use crate::domain::message::Language;
 use crate::domain::privacy;
 use crate::net::front::Response;
 use crate::watch::metrics::Metrics;
@@ -36,6 +37,8 @@ pub(super) struct Asked {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) idempotency_key: Option<String>,
+    /// What its `Accept-Language` asks for.
+    pub(super) language: Language,
     pub(super) body: Vec<u8>,
 }
 
@@ -79,10 +82,15 @@ impl Api {
             Ok(text) => text,
             Err(response) => return response,
         };
-        let key = asked.idempotency_key.as_deref();
+        let message = ConsoleMessage {
+            id: &conversation.id,
+            text: &text,
+            idempotency_key: asked.idempotency_key.as_deref(),
+            language: asked.language,
+        };
         let busy =
             |message| Response::error(503, "busy", message).with("Retry-After", COME_AGAIN_S);
-        match self.backend.console_message(&conversation.id, &text, key) {
+        match self.backend.console_message(&message) {
             Ok(id) => Response::json(202, json!({ "message_id": id.as_str() }).to_string()),
             Err(ConsoleRefusal::NoSuchBrain) => {
                 Response::error(404, "not_found", "no configured brain has this name")

@@ -13,11 +13,12 @@ use tiny_http::{Header, Server};
 
 use super::api::{Api, Asked};
 use super::reply::secured;
-use super::rewrite::{IDEMPOTENCY_KEY, PASS};
+use super::rewrite::{ACCEPT_LANGUAGE, IDEMPOTENCY_KEY, PASS};
 use super::socket::Folder;
 use crate::base::random;
 use crate::base::secret::Secret;
 use crate::base::sync::{lock, spawn, Stop};
+use crate::domain::message::Language;
 use crate::net::front::{Response, STACK_BYTES};
 
 /// How long a failed socket is left alone before it is opened anew: no loop spins on it.
@@ -178,6 +179,7 @@ impl Behind {
             method: request.method().to_string(),
             path: request.url().split('?').next().unwrap_or("").to_owned(),
             idempotency_key: value_of(IDEMPOTENCY_KEY),
+            language: Language::accepted(&value_of(ACCEPT_LANGUAGE).unwrap_or_default()),
             body: Vec::new(),
         };
         // The front has bounded the body and sent it whole.
@@ -220,7 +222,8 @@ fn spoken(response: &Response) -> tiny_http::Response<&[u8]> {
 mod tests {
     use super::super::route::Surface;
     use super::super::{
-        Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ToolsView,
+        Backend, BrainView, ChannelView, ConsoleMessage, ConsoleRefusal, Health, MessageView,
+        ToolsView,
     };
     use super::*;
     use crate::base::clock::SystemClock;
@@ -251,12 +254,7 @@ mod tests {
             }
         }
 
-        fn console_message(
-            &self,
-            _: &str,
-            _: &str,
-            _: Option<&str>,
-        ) -> Result<MessageId, ConsoleRefusal> {
+        fn console_message(&self, _: &ConsoleMessage) -> Result<MessageId, ConsoleRefusal> {
             Err(ConsoleRefusal::Store)
         }
 

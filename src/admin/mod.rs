@@ -20,6 +20,7 @@ mod tools;
 use crate::domain::brain::Brain;
 use crate::domain::gate::Line;
 use crate::domain::ids::{BrainName, ChannelName, MessageId};
+use crate::domain::message::Language;
 use crate::domain::report::{Recent, Rehearsed};
 use crate::watch::board::{ChannelHealth, ModelState};
 
@@ -37,19 +38,13 @@ pub trait Backend: Send + Sync {
     /// Brings gauges up to date that are only worth measuring when somebody looks.
     fn measure(&self);
 
-    /// Takes a message of the operator on the console conversation `id` (`BRAIN` or
-    /// `BRAIN/NAME`). When this returns `Ok` it is committed.
+    /// Takes a message of the operator. When this returns `Ok` it is committed.
     ///
     /// Blocks: for one commit.
     ///
     /// # Errors
     /// A [`ConsoleRefusal`]; nothing is stored then.
-    fn console_message(
-        &self,
-        id: &str,
-        text: &str,
-        idempotency_key: Option<&str>,
-    ) -> Result<MessageId, ConsoleRefusal>;
+    fn console_message(&self, message: &ConsoleMessage) -> Result<MessageId, ConsoleRefusal>;
 
     /// Where a message stands; none for an unknown id.
     ///
@@ -149,6 +144,19 @@ pub struct Health {
     pub disk_ok: bool,
     /// Bytes free on the store's disk; none without a disk.
     pub free_bytes: Option<u64>,
+}
+
+/// What the operator says on the console.
+#[derive(Clone, Copy, Debug)]
+pub struct ConsoleMessage<'a> {
+    /// The conversation: `BRAIN` or `BRAIN/NAME`.
+    pub id: &'a str,
+    /// The words.
+    pub text: &'a str,
+    /// What makes two of the same one.
+    pub idempotency_key: Option<&'a str>,
+    /// The language of Korvun's own sentences in answer.
+    pub language: Language,
 }
 
 /// Why a console message was not taken.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::admin::{
-    AnswerView, Backend, BrainView, ChannelView, ConsoleRefusal, Health, MessageView, ModelView,
-    ToolSupport, ToolsView,
+    AnswerView, Backend, BrainView, ChannelView, ConsoleMessage, ConsoleRefusal, Health,
+    MessageView, ModelView, ToolSupport, ToolsView,
 };
 use crate::base::clock::Clock;
 use crate::channel::port::{Intake, Refusal};
@@ -14,7 +14,7 @@ use crate::config::plan::Storage;
 use crate::domain::brain::{Model, ToolLane};
 use crate::domain::ids::{BrainName, ChannelName, Conversation, MessageId};
 use crate::domain::limits::Limits;
-use crate::domain::message::{ChatKind, Inbound, Language};
+use crate::domain::message::{ChatKind, Inbound};
 use crate::engine::Engine;
 use crate::provider::Provider;
 use crate::store::{Delivery, Store};
@@ -137,24 +137,19 @@ impl Backend for Desk {
         self.watch.metrics.set(&metrics::STORE_BYTES, &[], bytes);
     }
 
-    fn console_message(
-        &self,
-        id: &str,
-        text: &str,
-        idempotency_key: Option<&str>,
-    ) -> Result<MessageId, ConsoleRefusal> {
-        let conversation = Conversation::new(&ChannelName::new("console"), id);
+    fn console_message(&self, message: &ConsoleMessage) -> Result<MessageId, ConsoleRefusal> {
+        let conversation = Conversation::new(&ChannelName::new("console"), message.id);
         if self.engine.setup().brain_of(&conversation).is_none() {
             return Err(ConsoleRefusal::NoSuchBrain);
         }
         let accepted = self.engine.accept(Inbound {
             conversation,
-            dedup: idempotency_key.map(str::to_owned),
+            dedup: message.idempotency_key.map(str::to_owned),
             sender_id: "operator".to_owned(),
             sender_name: String::new(),
-            text: text.to_owned(),
+            text: message.text.to_owned(),
             attachment: None,
-            language: Language::En,
+            language: message.language,
             chat: ChatKind::Direct,
             reply_to: None,
         });

@@ -47,6 +47,13 @@ impl Language {
         }
     }
 
+    /// The language that an `Accept-Language` asks for first (RFC 9110 section 12.5.4): lists are
+    /// written in order of preference, weights beside them say the same.
+    #[must_use]
+    pub fn accepted(list: &str) -> Language {
+        Language::of_tag(list.split([',', ';']).next().unwrap_or("").trim())
+    }
+
     /// The tag as stored.
     #[must_use]
     pub fn tag(self) -> &'static str {
