@@ -31,17 +31,20 @@ fn documents() -> Vec<(PathBuf, String)> {
 }
 
 /// The fenced blocks of that language, with the line on which each begins.
-fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
+pub fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
     let mut out: Vec<(usize, String)> = Vec::new();
-    let mut inside = false;
+    // The language of the open block.
+    let mut open: Option<&str> = None;
     for (n, line) in text.lines().enumerate() {
-        match line.strip_prefix("```") {
-            Some(_) if inside => inside = false,
-            Some(info) if info == language => {
-                inside = true;
-                out.push((n + 1, String::new()));
+        match (open, line.strip_prefix("```")) {
+            (Some(_), Some(_)) => open = None,
+            (None, Some(info)) => {
+                open = Some(info);
+                if info == language {
+                    out.push((n + 1, String::new()));
+                }
             }
-            _ if inside => {
+            (Some(info), None) if info == language => {
                 if let Some((_, block)) = out.last_mut() {
                     block.push_str(line);
                     block.push('\n');

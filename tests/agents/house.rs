@@ -1,6 +1,7 @@
 //! The daemon with an agent brain, a model that plays its part by what it is shown, and the audit as
 //! the database has it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
@@ -78,7 +79,16 @@ pub fn words(body: &Value) -> String {
 
 /// An Ollama that answers each chat by its script, and can call tools.
 pub fn ollama(script: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> ModelServer {
-    ModelServer::start(move |seen: &Seen| match seen.line.as_str() {
+    ollama_on("127.0.0.1:0", script)
+}
+
+/// The same at an address.
+pub fn ollama_on(
+    addr: &str,
+    script: impl Fn(&Value) -> Reply + Send + Sync + 'static,
+) -> ModelServer {
+    let addr = addr.parse().expect("an address");
+    ModelServer::on(addr, None, move |seen: &Seen| match seen.line.as_str() {
         "POST /api/show" => Reply::Json(
             200,
             json!({"capabilities": ["completion", "tools"], "model_info": {
@@ -103,8 +113,13 @@ pub type Row = (i64, String, String, String);
 
 /// The audit in the database of a site, by message and call.
 pub fn audit(site: &Site) -> Vec<Row> {
+    audit_of(&site.database())
+}
+
+/// The same of a database file.
+pub fn audit_of(database: &Path) -> Vec<Row> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let connection = Connection::open_with_flags(site.database(), flags).expect("the database");
+    let connection = Connection::open_with_flags(database, flags).expect("the database");
     let mut statement = connection
         .prepare("SELECT call, tool, outcome, rule FROM audit ORDER BY inbox, call")
         .expect("the audit");

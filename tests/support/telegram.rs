@@ -18,9 +18,9 @@ use super::http::read_message;
 use super::telegram_text::{units, visible};
 
 /// The token of every bot.
-pub const TOKEN: &str = "123456789:AAtests-Token_of-the-tests-0123456789";
+pub const TOKEN: &str = "987654321:AAtests-Token_of-the-tests-0123456789";
 /// The id of every bot.
-pub const BOT: i64 = 123_456_789;
+pub const BOT: i64 = 987_654_321;
 /// Its name.
 pub const BOT_NAME: &str = "korvun_test_bot";
 
