@@ -152,21 +152,18 @@ impl Clone {
             .stderr(log)
             .spawn()
             .expect("the gateway");
+        let serving = Serving {
+            child,
+            log: self.path().join("log"),
+        };
         let began = Instant::now();
         loop {
-            let status = self.command("korvun status").stdin(Stdio::null()).output();
-            let status = status.expect("a shell");
-            if status.status.success() {
-                return Serving {
-                    child,
-                    log: self.path().join("log"),
-                };
+            let asked = self.command("korvun status").stdin(Stdio::null()).output();
+            let asked = asked.expect("a shell");
+            if asked.status.success() {
+                return serving;
             }
-            assert!(
-                began.elapsed() < SOON,
-                "{status:?}\n{}",
-                fs::read_to_string(self.path().join("log")).unwrap_or_default()
-            );
+            assert!(began.elapsed() < SOON, "{asked:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
